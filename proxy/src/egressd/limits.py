@@ -1,0 +1,84 @@
+"""The daemon's default numbers: each with its unit in the name, why this value, and what other programs use.
+
+Decides nothing and reads nothing. `[limits]` in the configuration overrides a number under its name in lower case
+(DESIGN: one module of limits per package). Grammar and registry constants stay beside their parsers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# One message's head. nginx 4 x 8 KiB, squid 64 KB, h11 16 KiB: large cookies and signed URLs pass, memory stays bounded.
+HEAD_MAX_BYTES = 65_536
+# Fields of one head; Apache 100, aiohttp 128 by default. Above it the reason is head-too-large.
+HEAD_MAX_FIELDS = 256
+# From the first byte of a head to its last, not per read (slow heads are how a job ties up connections); nginx 60, squid 300.
+HEAD_TIMEOUT_SECONDS = 10.0
+# A kept-alive client between two requests. nginx 75, squid 120.
+IDLE_CLIENT_SECONDS = 60.0
+# A whole look-up, both families. glibc 5 a try, c-ares 2 with growing tries.
+DNS_TIMEOUT_SECONDS = 5.0
+# Connecting to a target, all attempts together. curl's default is 300, browsers about 20 an address.
+DIAL_TIMEOUT_SECONDS = 10.0
+# Between the starts of two attempts (RFC 8305 section 5 recommends 250 ms; trio and curl use 250 and 200).
+DIAL_ATTEMPT_SECONDS = 0.25
+# From the end of a request to the end of the reply's head. nginx 60, squid 900.
+REPLY_HEAD_TIMEOUT_SECONDS = 60.0
+# Pending bytes that the receiver takes none of. nginx send_timeout 60.
+WRITE_STALL_SECONDS = 60.0
+# A tunnel with no byte either way. haproxy's usual setting is 1 h.
+TUNNEL_IDLE_SECONDS = 3_600.0
+# A tunnel of which one direction has ended, with no byte the other way.
+HALF_CLOSED_SECONDS = 300.0
+# An upstream connection kept in the pool with nothing to do. Below the usual 60 of servers, so that it is us who close.
+IDLE_UPSTREAM_SECONDS = 30.0
+# Idle upstream connections kept of one grant, host and port. curl keeps 5 in all, browsers 6 a host.
+POOL_MAX_PER_TARGET = 32
+# Idle upstream connections kept in a worker.
+POOL_MAX_CONNECTIONS = 512
+# Bytes that a client may send after a CONNECT's head before the tunnel stands; then reading stops (a ClientHello is 0.5 to 2 KiB).
+EARLY_MAX_BYTES = 65_536
+# After a refusal: how long and how much of what still comes is read and thrown away, so that the client can read the
+# refusal and meets no reset (measured: without it 200 of 200 clients with early bytes saw a reset).
+LINGER_SECONDS = 1.0
+LINGER_MAX_BYTES = 65_536
+# TCP keepalive on both legs; under the 240 s after which common NATs and load balancers forget a flow.
+KEEPALIVE_IDLE_SECONDS = 120
+KEEPALIVE_INTERVAL_SECONDS = 30
+KEEPALIVE_PROBES = 4
+# SIGTERM to the end: tunnels may finish for this long.
+DRAIN_SECONDS = 30.0
+# Client connections of a worker; clamped to the descriptor limit at start, and told. squid 16 K, haproxy 2 K by default.
+CONNECTIONS_MAX = 16_384
+# Connections taken from one listener in one turn of the loop, so that a flood does not starve those that are open.
+ACCEPT_BATCH = 32
+# After a failed accept for want of descriptors or memory; the listener leaves the event set meanwhile.
+ACCEPT_PAUSE_SECONDS = 0.5
+# How long one drain of the event set may keep the loop from timers and DNS.
+DRAIN_TURN_SECONDS = 0.005
+# Bytes that one connection may move in one turn.
+TURN_MAX_BYTES = 262_144
+# The sweep of timers and the flush of records. Coarse: deadlines end up to this much late.
+SWEEP_SECONDS = 0.05
+# Judged targets remembered by a grant of one policy version; the names are the job's to choose, so the memory is bounded.
+VERDICTS_MAX = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The numbers that an operator may change, as `[limits]` names them; the rest are constants of the program."""
+
+    head_max_bytes: int = HEAD_MAX_BYTES
+    head_max_fields: int = HEAD_MAX_FIELDS
+    head_timeout_seconds: float = HEAD_TIMEOUT_SECONDS
+    idle_client_seconds: float = IDLE_CLIENT_SECONDS
+    dns_timeout_seconds: float = DNS_TIMEOUT_SECONDS
+    dial_timeout_seconds: float = DIAL_TIMEOUT_SECONDS
+    reply_head_timeout_seconds: float = REPLY_HEAD_TIMEOUT_SECONDS
+    write_stall_seconds: float = WRITE_STALL_SECONDS
+    tunnel_idle_seconds: float = TUNNEL_IDLE_SECONDS
+    half_closed_seconds: float = HALF_CLOSED_SECONDS
+    idle_upstream_seconds: float = IDLE_UPSTREAM_SECONDS
+    linger_seconds: float = LINGER_SECONDS
+    drain_seconds: float = DRAIN_SECONDS
+    connections_max: int = CONNECTIONS_MAX

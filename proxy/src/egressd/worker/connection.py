@@ -1,0 +1,451 @@
+"""One client from its first byte to its last: read this page first.
+
+The methods are the steps, in their order: head, judge, resolve, pin, dial, answer; then a CONNECT becomes a `Tunnel`
+and a plain request an `Exchange`. Everything that decides is called, not inlined: `judge`, `pinning`, `framing`,
+`views`. A refusal is a value until `refuse` writes its record and its bytes; after it nothing more is parsed (case E1).
+
+Made by a listener for each client it accepts. Never reads a policy file, never resolves, never blocks.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from typing import TYPE_CHECKING
+
+from egress_policy.names import HostName
+from egress_policy.reasons import ErrorType, Reason, Refusal, Stage
+from egressd import views
+from egressd.http_head import NEED_MORE, BadHead, HeadReader
+from egressd.judge import Asked, GrantAsked, judge_target, read_request
+from egressd.limits import EARLY_MAX_BYTES
+from egressd.pinning import PinnedTarget, is_mixed, pin, still_allowed
+from egressd.worker.core import Route
+from egressd.worker.dialer import Dial, DialFault
+from egressd.worker.exchange import Exchange
+from egressd.worker.linger import Linger
+from egressd.worker.poller import BROKEN, IN
+from egressd.worker.tunnel import Tunnel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from egress_policy.targets import Target
+    from egressd.answers import Answers, ResolveFault
+    from egressd.grants import Grant
+    from egressd.http_head import RequestHead
+    from egressd.pinning import Place
+    from egressd.worker.core import Channel, Core
+    from egressd.worker.resolver import Lookup
+
+_READ_BYTES = 16_384
+_NEVER = float("inf")
+
+
+class Connection:
+    """A client connection that is not yet a tunnel, or is between and within plain requests.
+
+    Attributes:
+        early: What the client sent after the head that is being answered; delivered after the answer, never before.
+        client_ended: Whether the client has ended its direction.
+    """
+
+    __slots__ = (
+        "asked",
+        "channel",
+        "client_ended",
+        "closed",
+        "connect_seconds",
+        "core",
+        "dial",
+        "dns_seconds",
+        "due",
+        "early",
+        "exchange",
+        "head",
+        "lookup",
+        "reader",
+        "route",
+        "sock",
+        "started",
+        "step_started",
+        "tick",
+        "wants",
+    )
+
+    def __init__(self, core: Core, channel: Channel, sock: socket.socket) -> None:
+        self.core = core
+        self.channel = channel
+        self.sock = sock
+        self.wants = IN
+        self.reader = HeadReader(core.limits.head_max_bytes, core.limits.head_max_fields)
+        self.head: RequestHead | None = None
+        self.asked: Asked | None = None
+        self.route: Route | None = None
+        self.lookup: Lookup | None = None
+        self.dial: Dial | None = None
+        self.exchange: Exchange | None = None
+        self.early = b""
+        self.client_ended = False
+        self.closed = False
+        self.started = 0.0
+        self.step_started = 0.0
+        self.dns_seconds = 0.0
+        self.connect_seconds = 0.0
+        self.due = 0.0
+        self.tick = 0
+        poller = core.poller
+        descriptor = sock.fileno()
+        poller.handlers[descriptor] = self.on_head
+        poller.change(descriptor, 0, IN)
+        core.connections.add(self)
+        core.sweep.arm(self, poller.now + core.limits.idle_client_seconds)
+
+    # Head
+
+    def on_head(self, _events: int) -> None:
+        """Read a head, whole or a piece of it."""
+        try:
+            chunk = self.sock.recv(_READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            self.abort()
+            return
+        if not chunk:
+            self.close()  # between requests, or in the middle of a head: there is nothing to answer
+            return
+        self.feed(chunk)
+
+    def feed(self, chunk: bytes) -> None:
+        """Take the bytes of a head; the deadline runs from its first byte to its last, not per read."""
+        now = self.core.poller.now
+        if not self.started:
+            self.started = now
+        head = self.reader.feed(chunk)
+        if head is NEED_MORE:
+            self.core.sweep.arm(self, self.started + self.core.limits.head_timeout_seconds)
+        elif isinstance(head, BadHead):
+            self.refuse(Refusal(head.reason, Stage.PARSE))
+        else:
+            self.head = head
+            self.early = self.reader.rest
+            self.judge(head)
+
+    # Judge
+
+    def judge(self, head: RequestHead) -> None:
+        """Read what is asked and judge it, before anything is looked up."""
+        grant = self.channel.grant
+        if grant is None:
+            self.refuse(Refusal(Reason.POLICY_UNAVAILABLE, Stage.GRANT))
+            return
+        asked = read_request(head, grant.proxy_names)
+        if isinstance(asked, Refusal):
+            self.refuse(asked)
+            return
+        if isinstance(asked, GrantAsked):
+            self.answer_grant(grant)
+            return
+        self.asked = asked
+        if self.core.draining:
+            self.refuse(Refusal(Reason.DRAINING, Stage.CHANNEL, asked.target))
+            return
+        if self.core.log_required and self.core.journal.failing:
+            self.refuse(Refusal(Reason.BUSY, Stage.CHANNEL, asked.target))
+            return
+        route = self.route = self._judged(head, asked, grant)
+        if isinstance(route.verdict, Refusal):
+            self.refuse(route.verdict)
+        elif head.method != "CONNECT" and (refusal := Exchange.unfit(head, asked)) is not None:
+            self.refuse(refusal)
+        else:
+            self.resolve()
+
+    def _judged(self, head: RequestHead, asked: Asked, grant: Grant) -> Route:
+        """The verdict on a target, remembered as long as the grant and its time-limited rules stand."""
+        unix_now = time.time()
+        channel = self.channel
+        key = head.target if asked.path is None else asked.target.authority.encode("ascii")
+        route = channel.route(key, head.method, public_only=asked.public_only)
+        if route is not None and route.until > unix_now:
+            return route
+        verdict = judge_target(
+            asked.target, grant, method=head.method, public_only=asked.public_only, now=unix_now
+        )
+        route = Route(verdict, until=grant.rules.next_expiry(unix_now) or _NEVER)
+        channel.remember(key, head.method, public_only=asked.public_only, route=route)
+        return route
+
+    # Resolve and pin
+
+    def resolve(self) -> None:
+        """Find the addresses: pinned already, in the cache, or by a look-up; nothing is looked up for a refusal."""
+        route = self.route
+        assert route is not None  # noqa: S101 - judge() has set it
+        verdict = route.verdict
+        assert not isinstance(verdict, Refusal)  # noqa: S101
+        now = self.core.poller.now
+        if route.pinned is not None and route.pinned.expires > now:
+            self.connect(route.pinned)
+            return
+        host = verdict.target.host
+        if not isinstance(host, HostName):
+            self.pin(None)
+            return
+        answers = self.core.resolver.cached(host.text, now)
+        if answers is not None:
+            self.pin(answers)
+            return
+        self.step_started = time.monotonic()
+        self._wait(self.core.limits.dns_timeout_seconds + 1.0)
+        self.lookup = self.core.resolver.lookup(host.text, now, self._resolved)
+
+    def _resolved(self, result: Answers | ResolveFault) -> None:
+        self.lookup = None
+        if self.closed:
+            return
+        self.dns_seconds = time.monotonic() - self.step_started
+        if not hasattr(result, "addresses"):
+            error = ErrorType.DNS_TIMEOUT if result.kind == "timeout" else ErrorType.DNS_ERROR
+            self.refuse(Refusal(Reason.RESOLVE_FAILED, Stage.RESOLVE, self._target(), error=error))
+            return
+        self.pin(result)
+
+    def pin(self, answers: Answers | None) -> None:
+        """Judge every address and fix those that may be dialed."""
+        route, grant = self.route, self.channel.grant
+        assert route is not None  # noqa: S101 - judge() has set it
+        allowed = route.verdict
+        if grant is None or isinstance(allowed, Refusal):
+            self.refuse(Refusal(Reason.POLICY_UNAVAILABLE, Stage.GRANT, self._target()))
+            return
+        unix_now = time.time()
+        pinned = pin(allowed, answers, grant, now=self.core.poller.now, unix_now=unix_now)
+        if isinstance(pinned, Refusal):
+            if answers is not None and is_mixed(allowed, answers, grant, unix_now=unix_now):
+                self.core.counts.mixed_answers += 1
+            self.refuse(pinned)
+            return
+        route.pinned = pinned
+        self.connect(pinned)
+
+    # Dial
+
+    def connect(self, pinned: PinnedTarget) -> None:
+        """Connect to the pinned target; a plain request takes an idle connection to it first."""
+        if self.head is not None and self.head.method != "CONNECT":
+            self.exchange = Exchange(self, self.head, pinned)
+            self.exchange.start()
+            return
+        self.start_dial(pinned, self._connected)
+
+    def start_dial(
+        self, pinned: PinnedTarget, done: Callable[[socket.socket | DialFault, Place | None], None]
+    ) -> None:
+        """Dial; meanwhile what the client sends is kept, up to a bound."""
+        poller = self.core.poller
+        poller.handlers[self.sock.fileno()] = self.on_early
+        self.step_started = time.monotonic()
+        self._wait(self.core.limits.dial_timeout_seconds + 1.0)
+        self.dial = Dial(self.core, pinned, done)
+        self.dial.start()
+
+    def on_early(self, events: int) -> None:
+        """Keep what the client sends before the answer; nothing of it goes anywhere yet (cases E2, E3)."""
+        if self.client_ended:
+            if events & BROKEN:
+                self.abort()
+            return
+        try:
+            chunk = self.sock.recv(_READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            self.abort()
+            return
+        if not chunk:
+            self.client_ended = True
+            self.want(0)
+            return
+        self.early += chunk
+        if len(self.early) >= EARLY_MAX_BYTES:
+            self.want(0)
+
+    def _connected(self, result: socket.socket | DialFault, place: Place | None) -> None:
+        """Judge once more what was connected to, then answer."""
+        self.dial = None
+        self.connect_seconds = time.monotonic() - self.step_started
+        if isinstance(result, DialFault):
+            self.refuse(Refusal(Reason.DIAL_FAILED, Stage.DIAL, self._target(), error=result.error))
+            return
+        assert place is not None  # noqa: S101 - a socket comes with its place
+        refusal = self.recheck(place)
+        if refusal is not None:
+            result.close()
+            self.refuse(refusal)
+            return
+        self.answer(result, place)
+
+    def recheck(self, place: Place) -> Refusal | None:
+        """Ask the policy of this moment about the address that is connected to (the last step before the 200)."""
+        route, grant, asked, head = self.route, self.channel.grant, self.asked, self.head
+        assert route is not None  # noqa: S101 - set before a dial
+        assert asked is not None  # noqa: S101
+        assert head is not None  # noqa: S101
+        if grant is None:
+            return Refusal(Reason.POLICY_UNAVAILABLE, Stage.PEER, asked.target)
+        if route.pinned is not None and route.pinned.grant is grant:
+            return None  # the same version has judged this very address
+        unix_now = time.time()
+        verdict = judge_target(asked.target, grant, method=head.method, public_only=asked.public_only, now=unix_now)
+        if isinstance(verdict, Refusal):
+            return Refusal(verdict.reason, Stage.PEER, asked.target, rule=verdict.rule)
+        if not still_allowed(place.address, asked.target, verdict, grant, unix_now=unix_now):
+            return Refusal(Reason.RESOLVED_ADDRESS_DENIED, Stage.PEER, asked.target)
+        return None
+
+    # Answer
+
+    def answer(self, upstream: socket.socket, place: Place) -> None:
+        """Say 200 and become a tunnel."""
+        try:
+            sent = self.sock.send(views.CONNECT_OK)
+        except OSError:
+            sent = 0
+        if sent != len(views.CONNECT_OK):  # an empty send buffer takes 39 bytes, or the client is gone
+            upstream.close()
+            self.abort()
+            return
+        core = self.core
+        tunnel_record = core.reporter.tunnel(self, place)
+        early, self.early = self.early, b""
+        self._leave()
+        tunnel = Tunnel(core, self.sock, self.wants, upstream, tunnel_record)
+        tunnel.start(early, client_ended=self.client_ended)
+
+    def answer_grant(self, grant: Grant) -> None:
+        """Tell the job what it may reach, or that the operator has switched that off."""
+        if grant.document is None:
+            self.refuse(Refusal(Reason.NOT_A_PROXY_REQUEST, Stage.PARSE))
+            return
+        self.finish(views.grant_response(grant.document))
+
+    def refuse(self, refusal: Refusal) -> None:
+        """Write the one record of a refusal and its bytes, then end: nothing after it is ever parsed."""
+        if self.closed:
+            return
+        self.core.reporter.refused(self, refusal)
+        self.finish(self._refusal_bytes(refusal))
+
+    def _refusal_bytes(self, refusal: Refusal) -> bytes:
+        head, grant, route = self.head, self.channel.grant, self.route
+        method = head.method if head is not None else "CONNECT"
+        accepts = head.get_all(b"accept") if head is not None and method != "CONNECT" else []
+        remembered = route is not None and route.verdict is refusal and not accepts
+        if remembered and route is not None and route.answer is not None:
+            return route.answer
+        answer = views.closing_response(
+            refusal,
+            method=method,
+            accept=accepts[0] if accepts else None,
+            tenant=grant.tenant if grant is not None else "default",
+            command_template=grant.command if grant is not None else "egressctl tenant {tenant} allow {host}",
+        )
+        if remembered and route is not None:
+            route.answer = answer
+        return answer
+
+    def finish(self, answer: bytes) -> None:
+        """Send a last answer, end our direction, and let the client read it in peace."""
+        try:
+            sent = self.sock.send(answer) if answer else 0
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            self.abort()
+            return
+        self._drop()
+        self._leave()
+        Linger(self.core, self.sock, self.wants, answer[sent:]).start()
+
+    # Between plain requests
+
+    def next_request(self) -> None:
+        """Wait for the next request of a kept-alive client, or take the one that is already here."""
+        core = self.core
+        self.exchange = None
+        self.head = None
+        self.asked = None
+        self.route = None
+        self.started = 0.0
+        self.dns_seconds = self.connect_seconds = 0.0
+        if core.draining:
+            self.close()
+            return
+        self.reader = HeadReader(core.limits.head_max_bytes, core.limits.head_max_fields)
+        core.poller.handlers[self.sock.fileno()] = self.on_head
+        core.sweep.arm(self, core.poller.now + core.limits.idle_client_seconds)
+        early, self.early = self.early, b""
+        if early:
+            self.feed(early)
+        elif self.client_ended:
+            self.close()
+        if not self.closed and self.head is None:
+            self.want(IN)
+
+    # Ends
+
+    def expire(self, now: float) -> None:
+        """A deadline has passed: of the head, of an idle client, or of a step that has its own."""
+        if self.exchange is not None:
+            self.exchange.expire(now)
+        elif self.head is not None:
+            # The look-up and the dial end by their own deadlines; this is the net under them.
+            reason = Reason.RESOLVE_FAILED if self.dial is None else Reason.DIAL_FAILED
+            self.refuse(Refusal(reason, Stage.RESOLVE if self.dial is None else Stage.DIAL, self._target()))
+        elif self.started:
+            self.refuse(Refusal(Reason.HEAD_TIMEOUT, Stage.PARSE))
+        else:
+            self.close()
+
+    def want(self, wants: int) -> None:
+        """Set what the client's descriptor wants in the event set."""
+        if wants != self.wants:
+            self.wants = self.core.poller.change(self.sock.fileno(), self.wants, wants)
+
+    def close(self) -> None:
+        """Close the client's connection; nothing is under way, or nothing of it matters any more."""
+        if self.closed:
+            return
+        self._drop()
+        self._leave()
+        self.core.poller.retire(self.sock, self.wants)
+
+    def abort(self) -> None:
+        """The client is gone, or this connection has failed: end everything of it."""
+        exchange, self.exchange = self.exchange, None
+        if exchange is not None:
+            exchange.abandon()
+        self.close()
+
+    def _drop(self) -> None:
+        """Cancel what is under way."""
+        lookup, self.lookup = self.lookup, None
+        if lookup is not None:
+            lookup.cancel()
+        dial, self.dial = self.dial, None
+        if dial is not None:
+            dial.cancel()
+
+    def _leave(self) -> None:
+        """Hand the socket on, or give it up: this object has no more part in it."""
+        self.closed = True
+        self.core.connections.discard(self)
+        self.core.sweep.disarm(self)
+
+    def _wait(self, seconds: float) -> None:
+        self.core.sweep.arm(self, self.core.poller.now + seconds)
+
+    def _target(self) -> Target | None:
+        return self.asked.target if self.asked is not None else None

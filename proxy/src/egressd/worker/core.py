@@ -1,0 +1,136 @@
+"""What every connection of a worker shares: the event set, deadlines, resolver, pool, pipes, counters and channels.
+
+`Core` holds and hands out; it decides nothing. A `Channel` is one listener's way in: the grant that its jobs have now
+and the verdicts already given under it, which a policy swap throws away.
+
+Made by the worker's main module; passed to each connection.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from egressd.limits import TURN_MAX_BYTES, VERDICTS_MAX, Limits
+from egressd.worker.pipes import PipePool
+from egressd.worker.pool import Pool
+
+if TYPE_CHECKING:
+    from egress_policy.reasons import Refusal
+    from egressd.grants import Grant
+    from egressd.judge import Allowed
+    from egressd.pinning import PinnedTarget
+    from egressd.worker.connection import Connection
+    from egressd.worker.journal import Journal
+    from egressd.worker.linger import Linger
+    from egressd.worker.poller import Poller
+    from egressd.worker.resolver import Resolver
+    from egressd.worker.timers import Sweep
+    from egressd.worker.tunnel import Tunnel
+
+# Verdicts on longer request-targets are not remembered; real authorities are shorter.
+ROUTE_KEY_MAX_BYTES = 300
+
+
+@dataclass(slots=True, eq=False)
+class Route:
+    """One verdict of a grant, with what follows from it: the pin while it lasts, or the bytes of the refusal.
+
+    `until` is when a time-limited rule ends next, in Unix seconds.
+    """
+
+    verdict: Allowed | Refusal
+    until: float
+    pinned: PinnedTarget | None = None
+    answer: bytes | None = None
+
+
+class Channel:
+    """One listener's way in."""
+
+    __slots__ = ("_routes", "grant", "kind", "name")
+
+    def __init__(self, name: str, kind: str) -> None:
+        self.name = name
+        self.kind = kind
+        self.grant: Grant | None = None
+        self._routes: dict[tuple[bytes, str, bool], Route] = {}
+
+    def swap(self, grant: Grant | None) -> None:
+        """Judge by another grant from now on."""
+        self.grant = grant
+        self._routes = {}
+
+    def route(self, target: bytes, method: str, *, public_only: bool) -> Route | None:
+        """The verdict already given on these very bytes, if any."""
+        return self._routes.get((target, method, public_only))
+
+    def remember(self, target: bytes, method: str, *, public_only: bool, route: Route) -> None:
+        """Keep a verdict for the same bytes; when the memory is full it starts anew, since the job chooses the names."""
+        if len(target) > ROUTE_KEY_MAX_BYTES:
+            return
+        if len(self._routes) >= VERDICTS_MAX:
+            self._routes.clear()
+        self._routes[(target, method, public_only)] = route
+
+
+class Counts:
+    """Counters since the worker's start; the supervisor makes metrics of them."""
+
+    __slots__ = ("bytes_down", "bytes_up", "mixed_answers", "requests", "self_hosts", "tunnel_ends")
+
+    def __init__(self) -> None:
+        self.requests: dict[tuple[str, str, str, str, str], int] = {}
+        self.tunnel_ends: dict[str, int] = {}
+        self.bytes_up = 0
+        self.bytes_down = 0
+        self.mixed_answers = 0
+        self.self_hosts = 0
+
+    def request(self, key: tuple[str, str, str, str, str]) -> None:
+        """Count one request by tenant, plugin, method, decision and reason."""
+        self.requests[key] = self.requests.get(key, 0) + 1
+
+    def ended(self, reason: str, up: int, down: int) -> None:
+        """Count the end of a tunnel and its bytes."""
+        self.tunnel_ends[reason] = self.tunnel_ends.get(reason, 0) + 1
+        self.bytes_up += up
+        self.bytes_down += down
+
+
+class Core:
+    """The parts of one worker."""
+
+    __slots__ = (
+        "connections",
+        "counts",
+        "draining",
+        "journal",
+        "limits",
+        "lingering",
+        "log_required",
+        "pipes",
+        "poller",
+        "pool",
+        "resolver",
+        "sweep",
+        "tunnels",
+        "view",
+    )
+
+    def __init__(self, poller: Poller, sweep: Sweep, resolver: Resolver, journal: Journal, limits: Limits) -> None:
+        self.poller = poller
+        self.sweep = sweep
+        self.resolver = resolver
+        self.journal = journal
+        self.limits = limits
+        self.log_required = False
+        self.draining = False
+        self.pipes = PipePool()
+        self.pool = Pool(self)
+        self.counts = Counts()
+        self.connections: set[Connection] = set()
+        self.tunnels: set[Tunnel] = set()
+        self.lingering: set[Linger] = set()
+        # One buffer for all reads: what is not passed on at once is copied out of it.
+        self.view = memoryview(bytearray(TURN_MAX_BYTES))
