@@ -158,7 +158,11 @@ def write_settings(settings: Settings, listeners: Iterable[Mapping[str, object]]
 
 
 def write_folder(
-    folder: Path, lists: Mapping[str, str], settings: Settings, listeners: Iterable[Mapping[str, object]] = ()
+    folder: Path,
+    lists: Mapping[str, str],
+    settings: Settings,
+    listeners: Iterable[Mapping[str, object]] = (),
+    seen_as: Path | None = None,
 ) -> Path:
     """Write a daemon's configuration and lists.
 
@@ -166,23 +170,24 @@ def write_folder(
         lists: Tenant to the text of its list.
         settings: Section to its values; the admin socket, the records and the channel of `default` are added.
         listeners: Further listeners.
+        seen_as: Where the daemon finds the folder, if that is another place than here.
 
     Returns:
-        The configuration file.
+        The configuration file, as the daemon finds it.
     """
+    seen = seen_as or folder
     for name in ("job", "lists/tenants", "lists/plugins"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     for tenant, text in lists.items():
         (folder / "lists" / "tenants" / f"{tenant}.list").write_text(text)
     whole = {
-        "admin": {"socket": str(folder / "admin.sock")},
-        "records": {"path": str(folder / "records.jsonl")},
+        "admin": {"socket": str(seen / "admin.sock")},
+        "records": {"path": str(seen / "records.jsonl")},
         **settings,
     }
-    channel = {"name": "default", "unix": str(folder / "job" / "proxy.sock"), "unix_mode": "0666", "tenant": "default"}
-    config = folder / "egressd.toml"
-    config.write_text(write_settings(whole, (channel, *listeners)))
-    return config
+    channel = {"name": "default", "unix": str(seen / "job" / "proxy.sock"), "unix_mode": "0666", "tenant": "default"}
+    (folder / "egressd.toml").write_text(write_settings(whole, (channel, *listeners)))
+    return seen / "egressd.toml"
 
 
 @contextmanager
@@ -193,17 +198,18 @@ def daemon(
     *,
     listeners: Iterable[Mapping[str, object]] = (),
     space: Space | None = None,
+    seen_as: Path | None = None,
     serves: bool = True,
 ) -> Iterator[Daemon]:
     """Run egressd from files made for it, and stop it at the end.
 
     Args:
         folder: Where the files go; its path is short enough for a Unix socket.
-        lists, settings, listeners: See `write_folder`.
+        lists, settings, listeners, seen_as: See `write_folder`.
         space: The namespace it runs in; the test's own when None.
         serves: Whether its policy is expected to load; otherwise any answer at all will do.
     """
-    config = write_folder(folder, lists, settings, listeners)
+    config = write_folder(folder, lists, settings, listeners, seen_as)
     words = [str(BIN / "egressd"), "--config", str(config)]
     with (folder / "stderr.txt").open("wb") as errors:
         process = subprocess.Popen(

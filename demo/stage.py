@@ -1,0 +1,82 @@
+"""Says what is asked and what comes back, and keeps count of what went otherwise than it should.
+
+Prints plain text that is the same on every run; starts programs, and judges their answers by what the step expects of
+them. Knows nothing of namespaces or of the proxy. Called by the steps.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import textwrap
+from collections.abc import Sequence
+
+TIMEOUT_SECONDS = 15
+
+
+class Stage:
+    """The printed play.
+
+    Attributes:
+        failures: What was expected and did not come; empty when the demo showed what it says.
+    """
+
+    def __init__(self) -> None:
+        self.failures: list[str] = []
+        self._steps = 0
+
+    def say(self, text: str) -> None:
+        """A paragraph, wrapped."""
+        print(textwrap.fill(textwrap.dedent(text).strip(), 100), flush=True)
+
+    def show(self, lines: Sequence[str], mark: str = "") -> None:
+        """Lines as they are, set in."""
+        for line in lines:
+            print(f"    {mark}{line}".rstrip())
+
+    def step(self, title: str) -> None:
+        """The next step's heading."""
+        self._steps += 1
+        print(f"\n{self._steps}. {title}\n", flush=True)
+
+    def run(
+        self, prompt: str, shown: str, command: Sequence[str], environment: dict[str, str], code: int | None = 0
+    ) -> str:
+        """Run a command and show it as a person would have typed it, with what it said.
+
+        Args:
+            shown: The command's text after the prompt.
+            code: The exit code it must have; None for any but 0.
+
+        Returns:
+            What it wrote, to both of its outputs.
+        """
+        print(f"    {prompt}$ {shown}", flush=True)
+        done = subprocess.run(
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, timeout=TIMEOUT_SECONDS, check=False,
+        )  # fmt: skip
+        self.show(done.stdout.rstrip("\n").split("\n"), "| ")
+        right = done.returncode == code if code is not None else done.returncode > 0
+        wanted = "a code other than 0" if code is None else str(code)
+        self.expect(right, f"{shown}: ended with {done.returncode}, and {wanted} was expected")
+        return done.stdout
+
+    def expect(self, right: bool, otherwise: str) -> None:  # noqa: FBT001 - reads as "expect this"
+        """Check one expectation of a step."""
+        if not right:
+            self.failures.append(otherwise)
+            print(f"    NOT AS EXPECTED: {otherwise}", flush=True)
+
+    def expect_all(self, text: str, *parts: str) -> None:
+        """Check that an answer holds all of these."""
+        for part in parts:
+            self.expect(part in text, f"the answer does not say {part!r}")
+
+    def end(self) -> int:
+        """The last line, and the exit code."""
+        if self.failures:
+            print(f"\n{len(self.failures)} of what this demo shows went otherwise:")
+            self.show(self.failures)
+            return 1
+        print(f"\nAll {self._steps} steps went as expected.")
+        return 0
