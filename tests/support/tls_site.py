@@ -147,7 +147,7 @@ class TlsSite:
         thread.start()
 
     def _accept(self, listener: socket.socket) -> None:
-        while not self._stopping:
+        while True:
             try:
                 sock, _ = listener.accept()
             except OSError:
