@@ -55,6 +55,8 @@ for kind, address, port in (word.split(",") for word in sys.argv[1:]):
     made.append(socket.socket(family, socket.SOCK_DGRAM if kind == "udp" else socket.SOCK_STREAM))
     if kind == "tcp":
         made[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if family == socket.AF_INET6:  # IPV6_FREEBIND (linux/in6.h): the address is local by a route, on no interface
+        made[-1].setsockopt(socket.IPPROTO_IPV6, 78, 1)
     made[-1].bind((address, int(port)))
     if kind == "tcp":
         made[-1].listen(128)

@@ -13,19 +13,16 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+from support.lab import Space
 from support.lab_wire import PATIENCE_SECONDS, Reply, ask
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from support.lab import Space
-
-    Settings = Mapping[str, Mapping[str, object]]
+Settings = Mapping[str, Mapping[str, object]]
 
 GRANT_REQUEST = b"GET /.well-known/egress HTTP/1.1\r\nHost: egressd\r\nConnection: close\r\n\r\n"
 BIN = Path(sys.executable).parent
