@@ -7,7 +7,7 @@ suffice, however the bytes are cut.
 
 What the frames say (`TO_WORKER`, `TO_SUPERVISOR`):
 
-    settings   resolvers ["ip" or "ip:port"], limits {names and numbers of limits.py that differ from it},
+    settings   resolvers ["ip" or "ip:port"], limits {fields of limits.Limits that the operator set},
                log_required; one descriptor, the record sink
     listener   name, kind ("tcp" or "unix"); one descriptor: bound, listening, not blocking
     snapshot   snapshot (the value that `egressd.snapshot` reads)
@@ -52,7 +52,7 @@ class ControlFault(Exception):
     """The other end sent something that is no frame; the two ends no longer understand each other."""
 
 
-class ControlClosed(Exception):  # noqa: N818 - a state of the peer and not an error of ours
+class ControlClosed(Exception):
     """The other end is gone."""
 
 
