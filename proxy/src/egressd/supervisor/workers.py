@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # Variables that make programs use a proxy. The proxy itself would go through itself, or through a stranger.
 PROXY_VARIABLES = frozenset({"http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy"})
+# Between a worker's last word and its exit; Python takes some 20 ms to fold up.
+EXIT_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,7 @@ class Worker:
         self._pidfd = os.pidfd_open(spawned.process.pid)
         self._writing = False
         self._closed = False
+        self._killing: asyncio.TimerHandle | None = None
         loop.add_reader(self._control.fileno(), self._on_frames)
         loop.add_reader(self._pidfd, self._on_exit)
 
@@ -134,6 +137,8 @@ class Worker:
         if self._closed:
             return
         self._closed = True
+        if self._killing is not None:
+            self._killing.cancel()
         self._watch_writing(False)
         self._loop.remove_reader(self._control.fileno())
         self._loop.remove_reader(self._pidfd)
@@ -160,9 +165,9 @@ class Worker:
         try:
             frames = self._control.receive()
         except ControlClosed:
-            # the exit itself is told by the pidfd; a worker that only closed its control socket is of no use
+            # it is about to exit, which the pidfd will tell; one that only closed its control socket is of no use
             self._loop.remove_reader(self._control.fileno())
-            self.kill()
+            self._killing = self._loop.call_later(EXIT_SECONDS, self.kill)
             return
         except ControlFault as fault:
             self._loop.remove_reader(self._control.fileno())
