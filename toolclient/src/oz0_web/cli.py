@@ -1,0 +1,313 @@
+"""The `oz0-web` command: arguments to a call, a result to bytes on the terminal and an exit code.
+
+Decides wording of help, exit codes and what goes to which stream: content to standard output, everything about it to standard error, or
+all of it as one JSON object to standard output with `--json`. Imports only what the chosen command needs, so that the first byte of a
+fetch leaves early.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from oz0_web.identity import PRODUCT, VERSION
+
+if TYPE_CHECKING:
+    from oz0_web.facades.oz0 import FetchArguments, FetchResult
+    from oz0_web.grants import Grant, Unreadable
+    from oz0_web.stops import Stop
+    from oz0_web.tools import Web
+
+
+class Exit(IntEnum):
+    """Exit codes, as `--help` lists them."""
+
+    OK = 0
+    USAGE = 2
+    REFUSED = 3
+    FAILED = 4
+    PROXY = 5
+    NOT_READ = 6
+    INTERRUPTED = 130
+
+
+EXIT_CODES = """\
+exit codes:
+  0  done (a site's own error, such as 404, is a page too: its status is shown)
+  2  wrong usage: an argument, or a URL that is none
+  3  refused by policy: the egress policy, the proxy, or oz0-web's own rules
+  4  the network or the site failed: no such name, no connection, TLS, time-out, broken HTTP
+  5  no proxy is set, it cannot be used, or it did not work
+  6  reached but not read: the type is not text, or the redirects lead nowhere
+"""
+
+ENVIRONMENT = """\
+environment:
+  OZ0_WEB_PROXY              the egress proxy: http://ADDRESS:PORT or unix:/PATH; an address or localhost, no other name
+  HTTPS_PROXY, HTTP_PROXY    the same where OZ0_WEB_PROXY is not set (either case; not unix:)
+  SSL_CERT_FILE              trusted certificates in place of the system's file
+  NO_COLOR                   no colours on a terminal either
+Every request goes through the proxy; without one nothing is sent. NO_PROXY is ignored.
+"""
+
+FETCH_EXAMPLES = """\
+examples:
+  oz0-web fetch https://docs.python.org/3/
+  oz0-web fetch https://example.com/ --output text --max-chars 2000
+  oz0-web fetch https://example.com/data.json --output raw --json
+"""
+
+GRANT_EXAMPLES = """\
+examples:
+  oz0-web grant              what this job may reach, and the command that allows more
+  oz0-web grant --json
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command.
+
+    Args:
+        argv: Arguments without the program's name; the process's own by default.
+
+    Returns:
+        The exit code.
+    """
+    arguments = _parser().parse_args(argv)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            # A page may hold any character, and a console need not know it (case S16).
+            stream.reconfigure(encoding="utf-8", errors="replace")
+    run: Callable[[argparse.Namespace], int] = arguments.run
+    try:
+        return run(arguments)
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        # The reader (head, less) has enough; keep the interpreter's last flush from saying so.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.OK
+
+
+def _parser() -> argparse.ArgumentParser:
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(
+        prog=PRODUCT,
+        description="Reads web pages for agents, by name through the node's egress proxy and in no other way.",
+        epilog=f"{FETCH_EXAMPLES}{GRANT_EXAMPLES.partition(chr(10))[2]}\n{ENVIRONMENT}\n{EXIT_CODES}",
+        formatter_class=layout,
+    )
+    parser.add_argument("--version", action="version", version=f"{PRODUCT} {VERSION}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    fetch = commands.add_parser(
+        "fetch",
+        help="read one page as Markdown, text or as it is",
+        description="Reads one page. Content goes to standard output, what is said about it to standard error.",
+        epilog=f"{FETCH_EXAMPLES}\n{ENVIRONMENT}\n{EXIT_CODES}",
+        formatter_class=layout,
+    )
+    fetch.add_argument("url", metavar="URL", help="an http or https URL")
+    fetch.add_argument("--output", metavar="FORM", help="markdown (default), text or raw (decoded, not converted)")
+    fetch.add_argument("--max-chars", metavar="N", type=_number, help="most characters of content (default 20000)")
+    fetch.add_argument(
+        "--max-bytes", metavar="N", type=_number, help="most bytes to read (default 2000000, at most 10000000)"
+    )
+    fetch.add_argument("--json", action="store_true", help="one JSON object on standard output, errors too")
+    fetch.set_defaults(run=_fetch)
+
+    grant = commands.add_parser(
+        "grant",
+        help="show what this job may reach",
+        description="Asks the egress proxy what this job may reach and with which command a host is allowed.",
+        epilog=f"{GRANT_EXAMPLES}\n{ENVIRONMENT}\n{EXIT_CODES}",
+        formatter_class=layout,
+    )
+    grant.add_argument("--json", action="store_true", help="the grant as one JSON object")
+    grant.set_defaults(run=_grant)
+
+    completion = commands.add_parser(
+        "completion",
+        help="print a completion script for a shell",
+        description="Prints a completion script.",
+        epilog='examples:\n  eval "$(oz0-web completion bash)"\n  oz0-web completion fish > ~/.config/fish/completions/oz0-web.fish\n',
+        formatter_class=layout,
+    )
+    completion.add_argument("shell", choices=("bash", "zsh", "fish"))
+    completion.set_defaults(run=_completion)
+    return parser
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a whole number") from None
+
+
+def _fetch(arguments: argparse.Namespace) -> int:
+    from oz0_web.facades.oz0 import LISTED_LITERALS, ArgumentError, FetchResult, read_arguments
+
+    given = {name: getattr(arguments, name) for name in ("url", "output", "max_chars", "max_bytes")}
+    try:
+        checked = read_arguments({name: value for name, value in given.items() if value is not None})
+    except ArgumentError as error:
+        return _fail(arguments, "bad-argument", _as_options(str(error)), Exit.USAGE)
+    web = _web(arguments, listed_literals=LISTED_LITERALS)
+    if isinstance(web, int):
+        return web
+    outcome = _run(web, checked)
+    if isinstance(outcome, FetchResult):
+        return _show(arguments, outcome)
+    told = web.tell(outcome)
+    code = exit_code(outcome)
+    if not arguments.json:
+        return _fail(arguments, outcome.code.value, told.text, code)
+    _write_json(
+        {
+            "error": {
+                "code": outcome.code.value,
+                "by": outcome.by.value,
+                "reason": outcome.reason,
+                "url": outcome.url,
+                "text": told.text,
+                "policy": told.is_policy,
+                "retryable": told.is_retryable,
+                "redirects": list(outcome.chain),
+            }
+        }
+    )
+    return code
+
+
+def _run(web: Web, checked: FetchArguments) -> FetchResult | Stop:
+    import trio
+
+    from oz0_web.facades.oz0 import fetch
+
+    return trio.run(fetch, web, checked)
+
+
+def _show(arguments: argparse.Namespace, result: FetchResult) -> int:
+    if arguments.json:
+        _write_json(result.as_json())
+        return Exit.OK
+    for url in result.redirects:
+        _say(f"redirected from {url}")
+    _say(f"{result.url} · {result.status} · {result.type}" + (f" · {result.title}" if result.title else ""))
+    content = result.content
+    sys.stdout.write(_printable(content) if sys.stdout.isatty() else content)
+    if content and not content.endswith("\n"):
+        sys.stdout.write("\n")
+    sys.stdout.flush()
+    for note in result.notes:
+        _say(note)
+    if result.truncated:
+        _say("cut short: ask for more with --max-chars or --max-bytes")
+    return Exit.OK
+
+
+def _grant(arguments: argparse.Namespace) -> int:
+    import trio
+
+    from oz0_web.faults import ProxyUnreachable
+    from oz0_web.grants import Unreadable
+    from oz0_web.report import tell_grant
+
+    web = _web(arguments, listed_literals=False)
+    if isinstance(web, int):
+        return web
+    try:
+        grant: Grant | Unreadable = trio.run(web.grant)
+    except ProxyUnreachable as error:
+        text = f"The egress proxy at {error.proxy} takes no connection: {error.detail}."
+        return _fail(arguments, "proxy-failed", text, Exit.PROXY)
+    if isinstance(grant, Unreadable):
+        is_refused = grant.status is not None and 400 <= grant.status < 500  # noqa: PLR2004 - 4xx
+        text = f"The egress proxy does not show this job's grant: {grant.detail}."
+        return _fail(arguments, "grant-unreadable", text, Exit.REFUSED if is_refused else Exit.PROXY)
+    if arguments.json:
+        from egress_policy.wire import write_grant
+
+        sys.stdout.write(write_grant(grant.document).decode("utf-8").rstrip() + "\n")
+    else:
+        sys.stdout.write(tell_grant(grant.document) + "\n")
+    return Exit.OK
+
+
+def _completion(arguments: argparse.Namespace) -> int:
+    from oz0_web.completion import SCRIPTS
+
+    sys.stdout.write(SCRIPTS[arguments.shell])
+    return Exit.OK
+
+
+def _web(arguments: argparse.Namespace, *, listed_literals: bool) -> Web | int:
+    from oz0_web.config import ConfigError
+    from oz0_web.tools import web_from_environment
+
+    try:
+        web = web_from_environment(listed_literals=listed_literals)
+    except ConfigError as error:
+        return _fail(arguments, "no-proxy", str(error), Exit.PROXY)
+    if not arguments.json:
+        for note in web.config.notes:
+            _say(note)
+    return web
+
+
+def exit_code(stop: Stop) -> Exit:
+    """Give the exit code for a visit that gave no page."""
+    from oz0_web.stops import POLICY_CODES, Code
+
+    if stop.code in POLICY_CODES:
+        return Exit.REFUSED
+    match stop.code:
+        case Code.BAD_URL:
+            return Exit.FAILED if stop.chain else Exit.USAGE
+        case Code.PROXY_FAILED:
+            return Exit.PROXY
+        case Code.TYPE_REFUSED | Code.REDIRECT_LIMIT | Code.REDIRECT_LOOP:
+            return Exit.NOT_READ
+        case _:
+            return Exit.FAILED
+
+
+def _fail(arguments: argparse.Namespace, code: str, text: str, exit_with: Exit) -> int:
+    if arguments.json:
+        _write_json({"error": {"code": code, "text": text}})
+    else:
+        _say(f"{PRODUCT}: {text}", is_error=True)
+    return exit_with
+
+
+def _as_options(message: str) -> str:
+    """Name the options as the command spells them, where the façade names its arguments."""
+    return (
+        message.replace("max_chars", "--max-chars")
+        .replace("max_bytes", "--max-bytes")
+        .replace("output ", "--output ", 1)
+    )
+
+
+def _write_json(value: object) -> None:
+    import json
+
+    sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+
+
+def _say(text: str, *, is_error: bool = False) -> None:
+    """Write a line about the page to standard error; coloured on a terminal only."""
+    text = _printable(text)
+    if sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
+        text = f"\x1b[{'31' if is_error else '2'}m{text}\x1b[0m"
+    sys.stderr.write(text + "\n")
+
+
+def _printable(text: str) -> str:
+    """Take out what a terminal would obey; a page's words are not to move the cursor or set the title."""
+    return "".join(each if each in "\n\t" or each.isprintable() else "�" for each in text)

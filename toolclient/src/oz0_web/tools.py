@@ -1,0 +1,155 @@
+"""The engine's public functions for façades, the command and Python code: read a page, read the grant.
+
+Has no defaults of its own: a façade brings them (X34). One `Web` is one way out with one configuration; it is made inside a trio
+program and needs no closing. Nothing is opened before the first call.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import trio
+
+from egress_policy.targets import Url
+from egress_policy.wire import GrantDocument
+from oz0_web.config import Config
+from oz0_web.exchange import Way
+from oz0_web.grants import Grant, Grants, Unreadable
+from oz0_web.hops import read_url
+from oz0_web.limits import CONVERT_SECONDS
+from oz0_web.link import Link
+from oz0_web.media_types import RefusedType, parse_media_type, refused_by_label
+from oz0_web.page import Output, Page, make_page
+from oz0_web.replies import ReplyHead
+from oz0_web.report import Told, tell
+from oz0_web.settings import read_config
+from oz0_web.stops import By, Code, Stop
+from oz0_web.tunnel import trust
+from oz0_web.visit import HopCheck, Visited, Visitor
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A page that was read.
+
+    Attributes:
+        url: The final URL.
+        status: The final status; errors of the site have content too.
+        page: Type, title, whole content and notes.
+        is_cut: Whether the body was longer than the byte limit.
+        chain: The URLs that redirected, first to last.
+    """
+
+    url: str
+    status: int
+    page: Page
+    is_cut: bool
+    chain: tuple[str, ...]
+
+
+class Web:
+    """The way out of one job."""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        listed_literals: bool,
+        trusted: ssl.SSLContext | None = None,
+        more_checks: Sequence[HopCheck] = (),
+    ) -> None:
+        """Take the configuration.
+
+        Args:
+            config: From `read_config`.
+            listed_literals: Whether addresses that are not public may be asked for if the tenant's list names them.
+            trusted: TLS settings to use in place of the system's trust store.
+            more_checks: Further checks of every hop.
+        """
+        self.config = config
+        link = Link(config.proxy)
+        make_trust = functools.cache(lambda: trusted if trusted is not None else trust(config))
+        self._grants = Grants(link, config)
+        self._visitor = Visitor(
+            Way(link, config, make_trust), self._grants, listed_literals=listed_literals, more_checks=more_checks
+        )
+
+    async def read(self, url: str, *, output: Output, max_bytes: int) -> Reading | Stop:
+        """Read a page.
+
+        Args:
+            url: As it was given; parsed here.
+            output: What HTML becomes.
+            max_bytes: Most bytes of the decoded body to read.
+
+        Returns:
+            The page, whole as far as it was read, or why there is none.
+        """
+        parsed = read_url(url)
+        if isinstance(parsed, Stop):
+            return parsed
+        visited = await self._visitor.visit(parsed, max_bytes=max_bytes, check_head=_check_type)
+        if isinstance(visited, Stop):
+            return visited
+        return await _convert(visited, output)
+
+    async def grant(self) -> Grant | Unreadable:
+        """Read the job's grant, anew.
+
+        Raises:
+            ProxyUnreachable: The proxy takes no connection.
+        """
+        return await self._grants.since(trio.current_time())
+
+    def tell(self, stop: Stop) -> Told:
+        """Put a stop into words, with the command that the grant names where the grant was read."""
+        return tell(stop, self._grants.document)
+
+
+async def _convert(visited: Visited, output: Output) -> Reading | Stop:
+    make = functools.partial(make_page, visited.data, visited.content_type, visited.url, output)
+    page: Page | RefusedType | None = None
+    with trio.move_on_after(CONVERT_SECONDS):
+        # A thread, left behind when its time is over: a page that is hard to convert does not hold up a cancel.
+        page = await trio.to_thread.run_sync(make, abandon_on_cancel=True)
+    if page is None:
+        detail = f"its conversion took longer than {CONVERT_SECONDS:g} s"
+        return Stop(
+            code=Code.TIMED_OUT,
+            by=By.CLIENT,
+            url=visited.url.text,
+            target=visited.url.target,
+            detail=detail,
+            chain=visited.chain,
+        )
+    if isinstance(page, RefusedType):
+        return _type_stop(page, visited.url, visited.chain)
+    return Reading(visited.url.text, visited.status, page, visited.is_cut, visited.chain)
+
+
+def _check_type(head: ReplyHead, url: Url) -> Stop | None:
+    refused = refused_by_label(parse_media_type(head.last(b"content-type")))
+    return _type_stop(refused, url, ()) if refused is not None else None
+
+
+def _type_stop(refused: RefusedType, url: Url, chain: tuple[str, ...]) -> Stop:
+    return Stop(
+        code=Code.TYPE_REFUSED, by=By.CLIENT, url=url.text, target=url.target, detail=refused.found, chain=chain
+    )
+
+
+def web_from_environment(environ: Mapping[str, str] | None = None, *, listed_literals: bool) -> Web:
+    """Make a `Web` from the environment.
+
+    Args:
+        environ: In place of `os.environ`.
+        listed_literals: As for `Web`.
+
+    Raises:
+        ConfigError: No proxy is named, or it cannot be used; nothing is sent then.
+    """
+    return Web(read_config(os.environ if environ is None else environ), listed_literals=listed_literals)
