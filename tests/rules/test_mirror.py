@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.project import PACKAGES, ROOT, project_files, source_modules
+from support.project import PACKAGES, ROOT, source_modules
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,9 +46,3 @@ def test_every_exception_is_still_needed() -> None:
     modules = {label(module): module for module in source_modules()}
 
     assert [name for name in WITHOUT if name not in modules or mirror(modules[name]).is_file()] == []
-
-
-def test_no_two_test_files_have_one_name() -> None:
-    names = [path.name for path in project_files() if path.name.startswith("test_") and path.suffix == ".py"]
-
-    assert sorted(name for name in set(names) if names.count(name) > 1) == []
