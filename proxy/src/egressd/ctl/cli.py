@@ -242,9 +242,10 @@ def _change(options: argparse.Namespace, place: Place, outcome: Outcome, now: fl
             return
         seconds = read_duration(options.duration) if options.duration is not None else None
         edited = edit.add(text, rules, until=None if seconds is None else now + seconds)
-        fresh = {change.line for change in edited.changes if change.outcome in {"added", "renewed"}}
+        before = _problems(text, outcome)
+        # what was wrong before is `lint`'s to tell, unless it keeps the list from being loaded
         found = _problems(edited.text, outcome)
-        outcome.problems += [row for row in found if row.severity == "error" or row.line in fresh]
+        outcome.problems += [row for row in found if row.severity == "error" or row not in before]
         if any(row.severity == "error" for row in outcome.problems):
             # an error on one of our lines is a rule refused; one elsewhere would keep the whole list from being loaded
             outcome.code = EX_DATAERR
@@ -255,16 +256,17 @@ def _change(options: argparse.Namespace, place: Place, outcome: Outcome, now: fl
         replace(place.lists / outcome.file, edited.text)
 
 
-def _read_rules(options: argparse.Namespace, outcome: Outcome) -> list[tuple[str, Rule]]:
+def _read_rules(options: argparse.Namespace, outcome: Outcome) -> list[Rule]:
+    from egress_policy.rules import Problem
     from egressd.ctl.edit import read_rule
 
     rules = []
     for text in options.rules:
         found = read_rule(text, deny=outcome.verb == "deny")
-        if isinstance(found, tuple):
-            rules.append(found)
-        else:
+        if isinstance(found, Problem):
             outcome.problems.append(found)
+        else:
+            rules.append(found)
     return rules
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from egress_policy.rules import ListKind, Problem, Rule, parse_list
+from egress_policy.rules import BadRule, Problem, Rule, parse_rule
 from egressd.ctl.durations import write_moment
 
 _LINE = re.compile(r"(?P<space>[ \t]*)(?P<body>.*?)(?P<comment>(?:(?:^|[ \t]+)#.*)?)(?P<end>[ \t]*\r?)", re.DOTALL)
@@ -52,15 +52,7 @@ class Edited:
     changes: tuple[Change, ...]
 
 
-Identity = tuple[object, ...]
-
-
-def identity(rule: Rule) -> Identity:
-    """Give what makes a rule this one, whatever its spelling, expiry or options."""
-    return (rule.deny, rule.form, rule.name, rule.network, rule.ports)
-
-
-def read_rule(text: str, *, deny: bool) -> tuple[str, Rule] | Problem:
+def read_rule(text: str, *, deny: bool) -> Rule | Problem:
     """Read a rule from the command line.
 
     Args:
@@ -68,28 +60,19 @@ def read_rule(text: str, *, deny: bool) -> tuple[str, Rule] | Problem:
         deny: True for the verb `deny`; a `!` before the rule is then not needed.
 
     Returns:
-        The text for the file and the rule, or the problem with found and write instead.
+        The rule, whose text goes into the file, or the problem with found and write instead.
     """
-    body = " ".join(text.split())
+    body = text.strip()
     if not text.isprintable() or "#" in text:
         return _problem(text, "a comment or a control character", "the rule alone; write the comment into the file")
     if body.startswith("!") and not deny:
         return _problem(text, "a deny rule where an allow is asked for", f"deny {body[1:].strip()!r}")
-    body = f"! {body.removeprefix('!').strip()}" if deny else body
-    found = _one_rule(body)
-    if isinstance(found, Problem):
-        return found
-    return body, found
+    return _one_rule(f"! {body.removeprefix('!')}" if deny else body)
 
 
 def _one_rule(body: str) -> Rule | Problem:
-    parsed, problems = parse_list(body, kind=ListKind.TENANT, source="the rule")
-    for problem in problems:
-        if problem.severity == "error":
-            return problem
-    if len(parsed.rules) != 1:
-        return _problem(body, "not a rule", "a host such as 'docs.python.org', with ':PORT' if it is not 80 or 443")
-    return parsed.rules[0]
+    found = parse_rule(body)
+    return _problem(found.found, found.problem, found.write_instead) if isinstance(found, BadRule) else found
 
 
 def _problem(found: str, problem: str, write_instead: str) -> Problem:
@@ -118,7 +101,7 @@ def _line(number: int, row: str) -> Line:
     return Line(number, found["space"], body, found["comment"], found["end"], rule if isinstance(rule, Rule) else None)
 
 
-def add(text: str, rules: Sequence[tuple[str, Rule]], *, until: float | None) -> Edited:
+def add(text: str, rules: Sequence[Rule], *, until: float | None) -> Edited:
     """Add rules at the end, or give the one that is there already its new end.
 
     A rule without an end stays without one: `--for` never takes away what was allowed for good.
@@ -131,36 +114,44 @@ def add(text: str, rules: Sequence[tuple[str, Rule]], *, until: float | None) ->
     lines = list(read_lines(text))
     end = "\r" if any(line.end.endswith("\r") for line in lines) else ""
     changes = []
-    for body, rule in rules:
-        wanted = body if until is None else f"{_without_until(body)} until={write_moment(until)}"
-        place = next((at for at, line in enumerate(lines) if line.rule and identity(line.rule) == identity(rule)), None)
+    for rule in rules:
+        expires = rule.expires if until is None else until
+        place = next((at for at, line in enumerate(lines) if line.rule and line.rule.place == rule.place), None)
         if place is None:
-            if lines[-1].text == "":
-                lines.pop()
-            elif end:
-                lines[-1] = _replaced(lines[-1], lines[-1].body, end)
-            number = len(lines) + 1
-            lines += [Line(number, "", wanted, "", end, rule), Line(number + 1, "", "", "", "", None)]
-            changes.append(Change(wanted, "added", number))
-            continue
-        line = lines[place]
-        if line.rule is None or line.rule.expires is None or (rule.expires == line.rule.expires and until is None):
-            changes.append(Change(line.body, "present", line.number))
-            continue
-        renewed = _without_until(line.body) + ("" if until is None else f" until={write_moment(until)}")
-        if rule.expires is not None and until is None:
-            renewed = wanted
-        lines[place] = _replaced(line, renewed, line.end)
-        changes.append(Change(renewed, "renewed", line.number))
+            lines, change = _appended(lines, _with_options(rule.text, rule.sni, expires), rule, end)
+        else:
+            lines[place], change = _renewed(lines[place], rule, expires)
+        changes.append(change)
     return Edited("\n".join(line.text for line in lines), tuple(changes))
 
 
-def _replaced(line: Line, body: str, end: str) -> Line:
-    return Line(line.number, line.space, body, line.comment, end, line.rule)
+def _appended(lines: Sequence[Line], body: str, rule: Rule, end: str) -> tuple[list[Line], Change]:
+    kept = list(lines)
+    if kept[-1].text == "":
+        kept.pop()
+    elif end:
+        kept[-1] = replace(kept[-1], end=end)
+    number = len(kept) + 1
+    kept += [Line(number, "", body, "", end, rule), Line(number + 1, "", "", "", "", None)]
+    return kept, Change(body, "added", number)
 
 
-def _without_until(body: str) -> str:
-    return " ".join(word for word in body.split() if not word.startswith("until="))
+def _renewed(line: Line, rule: Rule, expires: float | None) -> tuple[Line, Change]:
+    """Give a rule that is there the end and the exception that are asked for now."""
+    before = rule if line.rule is None else line.rule
+    sni = before.sni if rule.sni is None else rule.sni
+    end = None if before.expires is None else expires
+    if (sni, end) == (before.sni, before.expires):
+        return line, Change(line.body, "present", line.number)
+    body = _with_options(line.body, sni, end)
+    return replace(line, body=body), Change(body, "renewed", line.number)
+
+
+def _with_options(body: str, sni: str | None, expires: float | None) -> str:
+    words = [word for word in body.split() if not word.startswith(("until=", "sni="))]
+    words += [] if sni is None else [f"sni={sni}"]
+    words += [] if expires is None else [f"until={write_moment(expires)}"]
+    return " ".join(words)
 
 
 def remove(text: str, rules: Sequence[str]) -> Edited:
@@ -173,9 +164,8 @@ def remove(text: str, rules: Sequence[str]) -> Edited:
     changes = []
     for given in rules:
         body = " ".join(given.split())
-        found = _one_rule(_spaced(body))
-        wanted = identity(found) if isinstance(found, Rule) else None
-        gone = [line for line in lines if _is_meant(line, body, wanted)]
+        found = _one_rule(body)
+        gone = [line for line in lines if _is_meant(line, body, found)]
         if not gone:
             changes.append(_absent(lines, body, found))
             continue
@@ -184,21 +174,17 @@ def remove(text: str, rules: Sequence[str]) -> Edited:
     return Edited("\n".join(line.text for line in lines), tuple(changes))
 
 
-def _spaced(body: str) -> str:
-    return f"! {body[1:].strip()}" if body.startswith("!") else body
-
-
-def _is_meant(line: Line, body: str, wanted: Identity | None) -> bool:
+def _is_meant(line: Line, body: str, found: Rule | Problem) -> bool:
     if line.rule is not None:
-        return wanted is not None and identity(line.rule) == wanted
+        return isinstance(found, Rule) and line.rule.place == found.place
     return bool(line.body) and " ".join(line.body.split()) == body
 
 
 def _absent(lines: Sequence[Line], body: str, found: Rule | Problem) -> Change:
     if isinstance(found, Rule) and not found.deny:
-        denied = (True, *identity(found)[1:])
         for line in lines:
-            if line.rule is not None and identity(line.rule) == denied:
+            rule = line.rule
+            if rule is not None and rule.deny and (rule.form, rule.name, rule.network) == found.place[1:4]:
                 return Change(body, "denied", line.number)
     return Change(body, "absent")
 
@@ -207,7 +193,7 @@ def _without_rule(line: Line) -> Line | None:
     """Leave the comment of a removed rule, or nothing."""
     if not line.comment:
         return None
-    return Line(line.number, line.space, "", line.comment.lstrip(), line.end, None)
+    return replace(line, body="", comment=line.comment.lstrip(), rule=None)
 
 
 def rules_of(text: str) -> Iterator[tuple[Line, Rule]]:

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Protocol
 
 from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
 
 from egressd.supervisor.health import Health
 from egressd.supervisor.identity import may_command, overflow_uid, peer_uid
@@ -25,8 +26,6 @@ from egressd.supervisor.policy import Report
 BODY_MAX_BYTES = 1024
 # Connections of a stopped daemon are closed after this; nothing here takes long.
 SHUTDOWN_SECONDS = 1.0
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Node(Protocol):
@@ -126,7 +125,7 @@ def names_this(host: str | None, tcp: str) -> bool:
     return host is not None and host.lower() in {tcp, f"localhost:{port}"}
 
 
-def _guard(tcp: str | None) -> Callable[[web.Request, Handler], Awaitable[web.StreamResponse]]:
+def _guard(tcp: str | None) -> Middleware:
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
         if tcp is not None and not names_this(request.headers.get("Host"), tcp):

@@ -12,7 +12,7 @@ import tomllib
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, create_model
 
@@ -22,7 +22,9 @@ from egressd.supervisor import settings
 from egressd.supervisor.problems import ConfigError, ConfigProblem, explain, show, show_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
+
+Model = TypeVar("Model", bound=BaseModel)
 
 COMMAND_LINE = "the command line"
 DEFAULT_COMMAND = "egressctl tenant {tenant} allow {host}"
@@ -33,21 +35,17 @@ class _Table(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-def _texts(check: Callable[[str], str]) -> Any:  # noqa: ANN401 - an annotation for pydantic, made here
-    # TOML has arrays only; strict mode would want tuples
-    return Annotated[tuple[Annotated[str, AfterValidator(check)], ...], Field(strict=False)]
-
-
+# TOML has arrays only, and strict mode would want tuples
+_Array = Field(strict=False)
 Label = Annotated[str, AfterValidator(settings.label)]
 UnixPath = Annotated[str, AfterValidator(settings.unix_path)]
-if TYPE_CHECKING:
-    Addresses = Networks = PrivateNetworks = Authorities = Resolvers = tuple[str, ...]
-else:
-    Addresses = _texts(settings.address)
-    Networks = _texts(settings.network)
-    PrivateNetworks = _texts(settings.private_network)
-    Authorities = _texts(settings.authority)
-    Resolvers = _texts(settings.resolver)
+Addresses = Annotated[tuple[Annotated[str, AfterValidator(settings.address)], ...], _Array]
+Networks = Annotated[tuple[Annotated[str, AfterValidator(settings.network)], ...], _Array]
+PrivateNetworks = Annotated[tuple[Annotated[str, AfterValidator(settings.private_network)], ...], _Array]
+Authorities = Annotated[tuple[Annotated[str, AfterValidator(settings.authority)], ...], _Array]
+Resolvers = Annotated[tuple[Annotated[str, AfterValidator(settings.resolver)], ...], _Array]
+HostKey = Annotated[str, AfterValidator(settings.host_name)]
+HostAddresses = Annotated[tuple[Annotated[str, AfterValidator(settings.address)], ...], _Array]
 
 
 class Node(_Table):
@@ -80,7 +78,7 @@ class Records(_Table):
 class Admin(_Table):
     """`[admin]`: no `socket` means the usual place if it can be had, an empty one means none."""
 
-    socket: Annotated[UnixPath, Field()] | Literal[""] | None = None
+    socket: Annotated[str, AfterValidator(settings.optional_unix_path)] | None = None
     tcp: Annotated[str, AfterValidator(settings.loopback_tcp_address)] | None = None
 
 
@@ -118,23 +116,16 @@ def _limit_fields() -> dict[str, Any]:
 
 Limits = create_model("Limits", __base__=_Table, **_limit_fields())
 
-if TYPE_CHECKING:
-    Hosts = dict[str, tuple[str, ...]]
-    Tenants = dict[str, Tenant]
-else:
-    Hosts = dict[Annotated[str, AfterValidator(settings.host_name)], Annotated[Addresses, Field(min_length=1)]]
-    Tenants = dict[Label, Tenant]
-
 
 class _File(_Table):
     node: Node = Node()
-    hosts: Hosts = {}
+    hosts: dict[HostKey, HostAddresses] = {}
     lists: Lists = Lists()
     records: Records = Records()
     admin: Admin = Admin()
-    listener: Annotated[tuple[Listener, ...], Field(strict=False, min_length=1)]
-    tenant: Tenants = {}
-    limits: Limits = Limits()  # type: ignore[valid-type] - a model made at import
+    listener: Annotated[tuple[Listener, ...], _Array] = ()
+    tenant: dict[Label, Tenant] = {}
+    limits: dict[str, object] = {}  # its keys are those of `Limits`, and read by it
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,16 +209,11 @@ def load(raw: dict[str, object], *, file: str, base: Path) -> Config:
     Raises:
         ConfigError: With every problem, those between keys included.
     """
-    problems = list(_between_keys(raw, file))
-    try:
-        found = _File.model_validate(raw)
-    except ValidationError as error:
-        rows = error.errors(include_url=False)
-        problems = [explain(file, row, _known(row["loc"])) for row in rows] + problems
-        raise ConfigError(problems) from None
-    if problems:
+    problems: list[ConfigProblem] = []
+    found, chosen = _read(_File, raw, (), file, problems), _read(Limits, raw.get("limits"), ("limits",), file, problems)
+    problems += _between_keys(raw, file)
+    if found is None or chosen is None or problems:
         raise ConfigError(problems)
-    overrides = {name: value for name, value in found.limits if value is not None}  # type: ignore[attr-defined]
     return Config(
         file=file,
         base=base,
@@ -238,8 +224,22 @@ def load(raw: dict[str, object], *, file: str, base: Path) -> Config:
         admin=found.admin,
         listeners=found.listener,
         tenants=found.tenant,
-        limits=overrides,
+        limits={name: value for name, value in chosen.model_dump().items() if value is not None},
     )
+
+
+def _read(
+    table: type[Model], raw: object, place: tuple[str, ...], file: str, problems: list[ConfigProblem]
+) -> Model | None:
+    """Check one table; its problems are added, and None is what they leave."""
+    try:
+        # a value that is no table at all is told once, by the table that it stands in
+        return table.model_validate(raw if isinstance(raw, dict) else {})
+    except ValidationError as error:
+        for row in error.errors(include_url=False):
+            row["loc"] = (*place, *row["loc"])
+            problems.append(explain(file, row, _known(row["loc"])))
+        return None
 
 
 def _known(location: tuple[int | str, ...]) -> Iterator[str]:
@@ -261,6 +261,8 @@ def _between_keys(raw: Mapping[str, object], file: str) -> Iterator[ConfigProble
     """Find what no single key shows. Looks at the raw value, so that a problem elsewhere hides none of these."""
     rows = raw.get("listener")
     listeners = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    if rows is None or rows == []:
+        yield _problem(file, ("listener",), "none", 'a table [[listener]] with tcp = "127.0.0.1:3128"')
     names = Counter(str(row.get("name", "default")) for row in listeners)
     places = Counter(place for row in listeners if (place := _place(row)) is not None)
     for index, row in enumerate(listeners):
@@ -278,8 +280,12 @@ def _between_keys(raw: Mapping[str, object], file: str) -> Iterator[ConfigProble
             instead = "the one address that jobs use, or unsafe_wildcard = true beside it"
             yield _problem(file, ("listener", index, "tcp"), found, instead)
     hosts = raw.get("hosts")
-    spelled = Counter(_name_key(name) for name in hosts) if isinstance(hosts, dict) else Counter()
-    for name in hosts if isinstance(hosts, dict) else ():
+    if not isinstance(hosts, dict):
+        return
+    spelled = Counter(_name_key(name) for name in hosts)
+    for name, addresses in hosts.items():
+        if addresses == []:
+            yield _problem(file, ("hosts", name), "no address", "at least one, or leave the name out")
         if spelled[_name_key(name)] > 1:
             yield _problem(file, ("hosts", name), "the same name in another spelling too", "each name once")
 
@@ -295,7 +301,7 @@ def _place(row: Mapping[str, object]) -> str | None:
     split = settings.split_address(place)
     if split is None:
         return place
-    return None if split[1] == 0 else settings.join_address(*split)
+    return None if split[1] == 0 else settings.join_address(fold(split[0]), split[1])
 
 
 def _is_wildcard(tcp: str) -> bool:

@@ -130,5 +130,5 @@ class NodeCollector:
 def render(collector: NodeCollector) -> tuple[bytes, str]:
     """Write the metrics as text; returns the body and its content type."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(collector)  # type: ignore[arg-type]  # a collector is whatever has `collect`
+    registry.register(collector)
     return generate_latest(registry), CONTENT_TYPE_LATEST

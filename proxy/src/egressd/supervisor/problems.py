@@ -29,6 +29,7 @@ _WRITE_INSTEAD = {
     "model_type": "a table",
     "model_attributes_type": "a table",
     "finite_number": "a finite number",
+    "string_too_short": "a text that is not empty",
 }
 
 
@@ -89,8 +90,6 @@ def explain(file: str, row: ErrorDetails, known: Iterable[str]) -> ConfigProblem
     key = show_key(row["loc"])
     if kind == "extra_forbidden":
         return ConfigProblem(file, key, "a key that means nothing here", _nearest(str(row["loc"][-1]), known))
-    if kind == "missing":
-        return ConfigProblem(file, key, "nothing", "this key, it has no default")
     if "write_instead" in context:
         return ConfigProblem(file, key, f"{found} ({row['msg']})", str(context["write_instead"]))
     if kind == "literal_error":

@@ -173,6 +173,11 @@ def unix_path(text: str) -> str:
     return text
 
 
+def optional_unix_path(text: str) -> str:
+    """Accept the path of a Unix socket, or the empty text for none."""
+    return text if text == "" else unix_path(text)
+
+
 def file_mode(text: str) -> str:
     """Accept a file mode in octal digits."""
     if re.fullmatch(r"0?[0-7]{3}", text) is None:
