@@ -50,11 +50,17 @@ _PRIVATE_V4 = (
     "172.16.0.0/12",  # RFC 1918
     "192.168.0.0/16",  # RFC 1918
 )
-# Outside 2000::/3 everything but ULA is floor: that covers ::/128, ::1/128, ::/96 (IPv4-compatible), ::ffff:0:0:0/96
-# (SIIT), 64:ff9b::/96 and 64:ff9b:1::/48 (NAT64), 100::/64 (discard), 100:0:0:1::/64 (dummy), 5f00::/16 (SRv6),
-# fe80::/10 (link local), fec0::/10 (site local), ff00::/8 (multicast), and whatever is not allocated.
-_GLOBAL_V6 = "2000::/3"
 _FLOOR_V6 = (
+    # Outside 2000::/3 everything but ULA: whatever is not allocated today is nobody's to reach.
+    "::/3",  # ::, ::1, ::/96 (compatible), ::ffff:0:0:0/96 (SIIT), 64:ff9b::/96, 64:ff9b:1::/48 (NAT64), 100::/63
+    "4000::/2",  # with 5f00::/16 (SRv6, RFC 9602)
+    "8000::/2",
+    "c000::/3",
+    "e000::/4",
+    "f000::/5",
+    "f800::/6",
+    "fe00::/7",  # with fe80::/10 (link local), fec0::/10 (site local, RFC 3879), ff00::/8 (multicast)
+    # Inside it:
     "2001::/23",  # IETF protocol assignments, with Teredo, ORCHID and benchmarking (RFC 2928)
     "2001:db8::/32",  # documentation (RFC 3849)
     "2002::/16",  # 6to4, which carries an IPv4 address (RFC 3056)
@@ -189,17 +195,23 @@ class _Spans:
         self._v6 = _merged(network for network in folded if isinstance(network, IPv6Network))
 
     def __contains__(self, address: Address) -> bool:
+        return self._reaches(address, int(address))
+
+    def holds(self, network: Network) -> bool:
+        """Whether the whole network lies in one merged span."""
+        return self._reaches(network.network_address, int(network.broadcast_address))
+
+    def _reaches(self, address: Address, last: int) -> bool:
         firsts, lasts = self._v4 if isinstance(address, IPv4Address) else self._v6
-        number = int(address)
-        place = bisect_right(firsts, number) - 1
-        return place >= 0 and number <= lasts[place]
+        place = bisect_right(firsts, int(address)) - 1
+        return place >= 0 and last <= lasts[place]
 
 
 def _merged(networks: Iterable[Network]) -> tuple[list[int], list[int]]:
     firsts: list[int] = []
     lasts: list[int] = []
     for first, last in sorted((int(each.network_address), int(each.broadcast_address)) for each in networks):
-        if lasts and first <= lasts[-1]:
+        if lasts and first <= lasts[-1] + 1:
             lasts[-1] = max(lasts[-1], last)
         else:
             firsts.append(first)
@@ -209,15 +221,18 @@ def _merged(networks: Iterable[Network]) -> tuple[list[int], list[int]]:
 
 _FLOOR = _Spans([*map(IPv4Network, _FLOOR_V4), *map(IPv6Network, _FLOOR_V6)])
 _PRIVATE = _Spans([*map(IPv4Network, _PRIVATE_V4), *map(IPv6Network, _PRIVATE_V6)])
-_GLOBAL = _Spans([IPv4Network("0.0.0.0/0"), IPv6Network(_GLOBAL_V6)])
 
 
 def _by_table(address: Address) -> AddressClass:
-    if address in _PRIVATE:
-        return AddressClass.PRIVATE
-    if address in _FLOOR or address not in _GLOBAL:
+    if address in _FLOOR:
         return AddressClass.FLOOR
-    return AddressClass.PUBLIC
+    return AddressClass.PRIVATE if address in _PRIVATE else AddressClass.PUBLIC
+
+
+def is_floor_network(network: Network) -> bool:
+    """Whether the table makes every address of a network floor, so that a rule for it can never take effect."""
+    folded = fold_network(network)
+    return _FLOOR.holds(folded) or (folded.num_addresses == 1 and folded.network_address in METADATA)
 
 
 @dataclass(frozen=True, slots=True)
