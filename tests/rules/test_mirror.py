@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 # Module (as its path below the import folder) to the reason why no test file mirrors it. This list only shrinks.
 WITHOUT = {
     "egressd/__main__.py": "one call of cli.main, run by every system test",
-    "egressd/worker/__main__.py": "arguments, signals and the collector's settings around service.run, run by every system test",
+    "egressd/worker/__main__.py": "arguments and signals around service.run; every system test runs it",
     "oz0_web/__main__.py": "one call of cli.main, run by every system test",
     "egressd/limits.py": "numbers without code; test_limits.py in tests/rules holds their form",
     "oz0_web/limits.py": "numbers without code; test_limits.py in tests/rules holds their form",
