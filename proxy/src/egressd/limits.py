@@ -18,6 +18,28 @@ HEAD_TIMEOUT_SECONDS = 10.0
 IDLE_CLIENT_SECONDS = 60.0
 # A whole look-up, both families. glibc 5 a try, c-ares 2 with growing tries.
 DNS_TIMEOUT_SECONDS = 5.0
+# What a record's TTL is raised or cut to. The floor stops a job from driving look-ups with TTL 0, the ceiling bounds
+# how long a moved service is missed. Go and glibc keep nothing, browsers 60 s, unbound's ceiling is a day.
+DNS_TTL_MIN_SECONDS = 1.0
+DNS_TTL_MAX_SECONDS = 300.0
+# No such name, or no address. Far below what zones ask for (RFC 2308 allows hours): a name just made must work soon.
+DNS_NEGATIVE_SECONDS = 5.0
+# A look-up that failed or had no answer; RFC 9520 section 3.2 asks for at least one second.
+DNS_FAILURE_SECONDS = 1.0
+# Names remembered, and addresses of all of them together, so that answers full of addresses cannot fill the memory.
+DNS_CACHE_MAX_NAMES = 10_000
+DNS_CACHE_MAX_ADDRESSES = 200_000
+# Addresses of one name, both families. More is no service but a way to use memory and time; a DNS message over TCP
+# could hold 4,000. The look-up fails then: judging only some of them would pass over a mixed answer.
+DNS_ANSWER_MAX_ADDRESSES = 256
+# Aliases followed inside one answer; BIND and unbound stop at 11 to 16.
+DNS_CHAIN_MAX_HOPS = 16
+# Look-ups of one job under way at once; the next wait for their turn. Chrome 64 in all.
+DNS_JOB_MAX_LOOKUPS = 32
+# Look-ups without any answer, one after the other, until the name servers themselves are asked for a sign of life; and
+# how often they are asked while they give none.
+DNS_SILENT_MAX_LOOKUPS = 3
+DNS_PROBE_SECONDS = 5.0
 # Connecting to a target, all attempts together. curl's default is 300, browsers about 20 an address.
 DIAL_TIMEOUT_SECONDS = 10.0
 # Between the starts of two attempts (RFC 8305 section 5 recommends 250 ms; trio and curl use 250 and 200).
@@ -60,6 +82,16 @@ DRAIN_TURN_SECONDS = 0.005
 TURN_MAX_BYTES = 262_144
 # The sweep of timers and the flush of records. Coarse: deadlines end up to this much late.
 SWEEP_SECONDS = 0.05
+# Records waiting to be written: a batch is written when it is this large or at the next sweep, and what a slow reader
+# leaves waiting above the second number is dropped and counted.
+JOURNAL_BATCH_BYTES = 65_536
+JOURNAL_MAX_BYTES = 1_048_576
+# Pipes for splice. One of 1 MiB halves the system calls of a fast stream, but an unprivileged user may have 64 MiB in
+# pipes before the kernel cuts new ones to 8 KiB (measured: EPERM after 64), so only so many are large.
+PIPE_BYTES = 1_048_576
+PIPE_MAX_LARGE_PIPES = 32
+# Pipes kept for the next bulk stream; a new one costs about 10 us, a kept one two descriptors.
+PIPE_MAX_IDLE_PIPES = 32
 # Judged targets remembered by a grant of one policy version; the names are the job's to choose, so the memory is bounded.
 VERDICTS_MAX = 4_096
 
