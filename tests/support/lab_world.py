@@ -97,6 +97,10 @@ class World:
             return self.spaces.node.counters()
         return Counters(sum(origin.accepted for origin in self._origins), self.dns.total)
 
+    def is_quiet(self) -> bool:
+        """Whether no connection is open at the lasting sites."""
+        return not any(site._open for site in self._sites.values())
+
     def launch(
         self,
         folder: Path,

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.lab import lab, why_no_namespaces
+from support.lab_daemon import wait_until
 from support.lab_world import World, loopback_world, namespace_world
 
 
@@ -21,6 +22,15 @@ def folder() -> Iterator[Path]:
     made.chmod(0o755)
     yield made
     shutil.rmtree(made, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def sites_are_left_alone(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Wait after a test until the lasting sites have closed what the test opened; their sockets are this process's."""
+    yield
+    if "world" in request.fixturenames:
+        made: World = request.getfixturevalue("world")
+        wait_until(made.is_quiet, "the sites to have closed every connection")
 
 
 @pytest.fixture(scope="session")
