@@ -29,7 +29,7 @@ ROWS = {
     for line in DOCUMENT.splitlines()
     if line.startswith("| ") and len(cells := [cell.strip() for cell in line.strip("|").split("|")]) == 5
 }
-ENDS = set(re.findall(r"^\| ([a-z-]+) \| [^|]*\|$", DOCUMENT, re.MULTILINE)) - {"end"}
+ENDS = set(re.findall(r"^\| ([a-z-]+) \| [^|]*\|$", DOCUMENT, re.MULTILINE)) - {"end", "---"}
 TARGET = parse_authority(b"api.example.com:443")
 
 
