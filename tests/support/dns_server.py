@@ -27,6 +27,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial
+from ipaddress import IPv6Address
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -362,7 +363,8 @@ def _fill(reply: DNSRecord, owner: str, qtype: int, step: Step) -> None:
     for alias in step.chain:
         reply.add_answer(RR(owner, QTYPE.CNAME, ttl=step.ttl, rdata=CNAME(alias)))
         owner = alias
-    make = {QTYPE.A: A, QTYPE.AAAA: AAAA}.get(qtype, TXT)
+    # dnslib reads no dotted tail (::ffff:10.0.0.7); the sixteen bytes say the same.
+    make = {QTYPE.A: A, QTYPE.AAAA: lambda text: AAAA(tuple(IPv6Address(text).packed))}.get(qtype, TXT)
     if step.how == "wrong-type":
         make, qtype = TXT, QTYPE.TXT
     for value in step.values:

@@ -39,7 +39,7 @@ AUTHORITIES = [
     ("D12", "page.example:000443", "malformed-port"),
     ("D12", "page.example:443:443", "malformed-target"),
     ("D12", "user@page.example:443", "malformed-target"),
-    ("D12", "page.example:443/", "malformed-target"),
+    ("D12", "page.example:443/", "malformed-port"),
     ("D12", "https://page.example:443", "malformed-target"),
     ("D18", "pa\tge.example:443", "malformed-request-line"),
     ("D18", "page.example\\@inside.example:443", "malformed-target"),
