@@ -1,8 +1,8 @@
 """A scripted egress proxy on a real socket, which ends tunnels itself and plays the site inside them.
 
-It answers each request as a table says and writes down what it saw. It judges nothing, so it can do what a real proxy never
-would: forge, stall, cut, speak nonsense. Runs in threads, so that a trio test and a started program can both talk to it. Used by the
-tests of the tool client.
+It answers each request as a table says and writes down what it saw. It judges nothing, so it can do what a real proxy
+never would: forge, stall, cut, speak nonsense. Runs in threads, so that a trio test and a started program can both talk
+to it. Used by the tests of the tool client.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 import trustme
 
@@ -93,7 +93,9 @@ def reply(
     return f"HTTP/1.1 {status}\r\n{typed}Content-Length: {len(body)}\r\n{extra}\r\n".encode() + body
 
 
-def refusal(reason: str, *, status: str = "403 Refused", error: str = "http_request_denied", details: str = "why") -> bytes:
+def refusal(
+    reason: str, *, status: str = "403 Refused", error: str = "http_request_denied", details: str = "why"
+) -> bytes:
     """Bytes of the refusal that egressd makes of a CONNECT."""
     member = f'egressd; error={error}; reason={reason}; details="{details}"'
     return f"HTTP/1.1 {status}\r\nProxy-Status: {member}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode()
@@ -107,10 +109,12 @@ class FakeProxy:
     """Listens on loopback (or a Unix path) while it is entered.
 
     Attributes:
-        routes: By request-target: `host:port` for CONNECT, the absolute URL for a plain request, the path for the proxy's own
-            pages. A `Site` is entered after a 200; a script is answered as it is. What is missing is refused.
+        routes: By request-target: `host:port` for CONNECT, the absolute URL for a plain request, the path for the
+            proxy's own pages. A `Site` is entered after a 200; a script is answered as it is. What is missing is
+            refused.
         seen: Every request head, in order of arrival.
         connections: How many were accepted.
+        url: The value for the proxy variable; kept after the end, when nothing listens there any more.
     """
 
     def __init__(self, routes: Mapping[str, Script | Site] | None = None, *, path: Path | None = None) -> None:
@@ -124,7 +128,7 @@ class FakeProxy:
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
 
-    def __enter__(self) -> FakeProxy:
+    def __enter__(self) -> Self:
         if self._path is not None:
             self._listener = socket.socket(socket.AF_UNIX)
             self._listener.bind(str(self._path))
@@ -132,6 +136,7 @@ class FakeProxy:
             self._listener = socket.socket()
             self._listener.bind(("127.0.0.1", 0))
         self._listener.listen(64)
+        self.url = f"unix:{self._path}" if self._path else f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         accepting = threading.Thread(target=self._accept, name="fake-proxy")
         accepting.start()
         self._threads.append(accepting)
@@ -153,12 +158,7 @@ class FakeProxy:
 
     @property
     def port(self) -> int:
-        port: int = self._listener.getsockname()[1]
-        return port
-
-    @property
-    def url(self) -> str:
-        return f"unix:{self._path}" if self._path is not None else f"http://127.0.0.1:{self.port}"
+        return int(self.url.rpartition(":")[2])
 
     def targets(self) -> list[str]:
         """Method and target of every request, in order."""

@@ -42,7 +42,8 @@ def test_text_is_the_same_content_without_marks() -> None:
 
 @pytest.mark.case("E4", "O19")
 def test_a_header_or_footer_inside_an_article_belongs_to_it() -> None:
-    html = "<header>site</header><article><header><h1>T</h1>by A</header><p>x</p><footer>source B</footer></article><footer>f</footer>"
+    article = "<article><header><h1>T</h1>by A</header><p>x</p><footer>source B</footer></article>"
+    html = f"<header>site</header>{article}<footer>imprint</footer>"
 
     assert markdown(html) == "# T\n\nby A\n\nx\n\nsource B"
 

@@ -34,7 +34,7 @@ def no_look_ups(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for name in ("getaddrinfo", "gethostbyname", "gethostbyname_ex", "getfqdn"):
         monkeypatch.setattr(socket, name, fail)
-    monkeypatch.setattr(trio.socket, "getaddrinfo", fail)
+    monkeypatch.setattr("trio.socket.getaddrinfo", fail)
 
 
 @pytest.mark.trio

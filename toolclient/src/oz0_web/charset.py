@@ -1,8 +1,8 @@
 """Which encoding a body is in, and the body as text.
 
-Pure. The order is: byte-order mark, the field's charset, what the document itself declares, UTF-8 if the bytes are valid as that,
-and only then a guess from the bytes; statistics that beat a declaration are how other programs got it wrong (case S1). Labels
-and decoders are the WHATWG ones, by turbohtml. Called by `page`.
+Pure. The order is: byte-order mark, the field's charset, what the document itself declares, UTF-8 if the bytes are
+valid as that, and only then a guess from the bytes; statistics that beat a declaration are how other programs got it
+wrong (case S1). Labels and decoders are the WHATWG ones, by turbohtml. Called by `page`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The `oz0-web` command: arguments to a call, a result to bytes on the terminal and an exit code.
 
-Decides wording of help, exit codes and what goes to which stream: content to standard output, everything about it to standard error, or
-all of it as one JSON object to standard output with `--json`. Imports only what the chosen command needs, so that the first byte of a
-fetch leaves early.
+Decides wording of help, exit codes and what goes to which stream: content to standard output, everything about it to
+standard error, or all of it as one JSON object to standard output with `--json`. Imports only what the chosen command
+needs, so that the first byte of a fetch leaves early.
 """
 
 from __future__ import annotations
@@ -67,6 +67,12 @@ examples:
   oz0-web grant --json
 """
 
+COMPLETION_EXAMPLES = """\
+examples:
+  eval "$(oz0-web completion bash)"
+  oz0-web completion fish > ~/.config/fish/completions/oz0-web.fish
+"""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command.
@@ -89,7 +95,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return Exit.INTERRUPTED
     except BrokenPipeError:
         # The reader (head, less) has enough; keep the interpreter's last flush from saying so.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
         return Exit.OK
 
 
@@ -134,7 +142,7 @@ def _parser() -> argparse.ArgumentParser:
         "completion",
         help="print a completion script for a shell",
         description="Prints a completion script.",
-        epilog='examples:\n  eval "$(oz0-web completion bash)"\n  oz0-web completion fish > ~/.config/fish/completions/oz0-web.fish\n',
+        epilog=COMPLETION_EXAMPLES,
         formatter_class=layout,
     )
     completion.add_argument("shell", choices=("bash", "zsh", "fish"))
@@ -227,7 +235,7 @@ def _grant(arguments: argparse.Namespace) -> int:
         text = f"The egress proxy at {error.proxy} takes no connection: {error.detail}."
         return _fail(arguments, "proxy-failed", text, Exit.PROXY)
     if isinstance(grant, Unreadable):
-        is_refused = grant.status is not None and 400 <= grant.status < 500  # noqa: PLR2004 - 4xx
+        is_refused = grant.status is not None and 400 <= grant.status < 500
         text = f"The egress proxy does not show this job's grant: {grant.detail}."
         return _fail(arguments, "grant-unreadable", text, Exit.REFUSED if is_refused else Exit.PROXY)
     if arguments.json:

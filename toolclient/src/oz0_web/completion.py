@@ -1,4 +1,4 @@
-"""Completion scripts for `oz0-web completion SHELL`. Text only; a test compares the options in them with the parser's."""
+"""Completion scripts for `oz0-web completion SHELL`; a test compares the options in them with the parser's."""
 
 from __future__ import annotations
 

@@ -1,12 +1,13 @@
 """One HTTP/1.1 request and its reply on one stream, by h11: ask, read the head, read the body piece by piece.
 
-Knows nothing of proxies, TLS, redirects or time: the stream comes in, deadlines are the caller's cancel scopes, and what a
-broken message means is said by whoever knows which peer sent it. Used by `tunnel` for CONNECT, by `grants` and by `exchange`.
+Knows nothing of proxies, TLS, redirects or time: the stream comes in, deadlines are the caller's cancel scopes, and
+what a broken message means is said by whoever knows which peer sent it. Used by `tunnel` for CONNECT, by `grants` and
+by `exchange`.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 
 import h11
 import trio
@@ -65,7 +66,7 @@ class Conversation:
                 raise PeerCut("the connection ended before a reply")
         raise PeerBroke(f"more than {INTERIM_MAX_REPLIES} interim replies and no final one")
 
-    async def body(self) -> AsyncIterator[bytes]:
+    async def body(self) -> AsyncGenerator[bytes, None]:
         """Give the body's payload as it arrives.
 
         Raises:
@@ -83,11 +84,11 @@ class Conversation:
         try:
             await self._stream.send_all(data)
         except trio.BrokenResourceError:
-            # The peer may have answered and closed before it read everything; the answer is what matters, and if there is
-            # none then reading says so (RFC 9112 section 9.5).
+            # The peer may have answered and closed before it read everything; the answer is what matters, and if there
+            # is none then reading says so (RFC 9112 section 9.5).
             return
 
-    async def _next_event(self) -> h11.Event | type[h11.PAUSED]:
+    async def _next_event(self) -> h11.Event | type[h11.NEED_DATA | h11.PAUSED]:
         while True:
             try:
                 event = self._http.next_event()
@@ -101,7 +102,7 @@ class Conversation:
                 raise PeerCut(f"the connection broke after {self._wire_bytes} bytes of the reply") from error
             self._wire_bytes += len(data)
             self._ended = not data
-            self._http.receive_data(data)
+            self._http.receive_data(bytes(data))
 
     def _fault(self, error: h11.RemoteProtocolError) -> PeerBroke | PeerCut:
         # h11 has one exception for a message that is wrong and for one that was cut; only the latter waits for the end.

@@ -1,10 +1,8 @@
 """Content codings undone with a bound inside the decoder, so that no bomb is ever held in memory.
 
-Pure: bytes in, bytes out, at most `DECODED_PIECE_BYTES` at a time. Undoes gzip and deflate, what `ACCEPT_ENCODING` asks for;
-any other coding is the site's fault. Called by `exchange`.
+Pure: bytes in, bytes out, at most `DECODED_PIECE_BYTES` at a time. Undoes gzip and deflate, what `ACCEPT_ENCODING` asks
+for; any other coding is the site's fault. Called by `exchange`.
 """
-
-from __future__ import annotations
 
 from __future__ import annotations
 
@@ -42,10 +40,10 @@ class Decoder(Protocol):
 
 
 class Inflater:
-    """Undoes gzip (RFC 1952) or deflate (RFC 9110 section 8.4.1.2), up to the end of the first stream; what follows is dropped.
+    """Undoes gzip (RFC 1952) or deflate (RFC 9110 section 8.4.1.2) up to the first stream's end; the rest is dropped.
 
-    A deflate body should be in the zlib format and is sent raw by some servers, so its first two bytes decide: they are a zlib
-    header if the method is 8 and the pair is a multiple of 31 (RFC 1950 section 2.2).
+    A deflate body should be in the zlib format and is sent raw by some servers, so its first two bytes decide: they are
+    a zlib header if the method is 8 and the pair is a multiple of 31 (RFC 1950 section 2.2).
     """
 
     def __init__(self, coding: str) -> None:
@@ -60,13 +58,14 @@ class Inflater:
         self._has_begun = self._has_begun or bool(data)
         if self._engine is None:
             self._start += data
-            if len(self._start) < 2:  # noqa: PLR2004 - a zlib header has two bytes
+            if len(self._start) < 2:
                 return
             data, self._start = self._start, b""
             is_zlib = data[0] & 0x0F == zlib.DEFLATED and int.from_bytes(data[:2], "big") % 31 == 0
             self._engine = zlib.decompressobj(_ZLIB_WINDOW_BITS if is_zlib else _RAW_WINDOW_BITS)
         is_full = False
-        # A full piece may leave output inside the engine although all input is taken; asking with no input brings it out.
+        # A full piece may leave output inside the engine although all input is taken; asking with no input brings it
+        # out.
         while (data or is_full) and not self._engine.eof:
             try:
                 piece = self._engine.decompress(data, DECODED_PIECE_BYTES)

@@ -1,8 +1,8 @@
 """One GET to one URL through the proxy: the stream opened, asked, and read within time and byte budgets.
 
-`http` goes to the proxy in absolute form, `https` through a tunnel in origin form; only the former carries fields for the
-proxy. Follows no redirect and judges nothing: `visit` does. Today each exchange has a connection of its own and says so
-(`Connection: close`); what would keep one alive is all inside `open_exchange`.
+`http` goes to the proxy in absolute form, `https` through a tunnel in origin form; only the former carries fields for
+the proxy. Follows no redirect and judges nothing: `visit` does. Today each exchange has a connection of its own and
+says so (`Connection: close`); what would keep one alive is all inside `open_exchange`.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Way:
     Attributes:
         link: The way to the proxy.
         config: Whose credential goes to the proxy.
-        trust: Gives the TLS settings; called at the first handshake, since loading the trust store costs CPU that a plain
-            request does not need and that must not be spent before CONNECT is on its way.
+        trust: Gives the TLS settings; called at the first handshake, since loading the trust store costs CPU that a
+            plain request does not need and that must not be spent before CONNECT is on its way.
     """
 
     link: Link

@@ -1,7 +1,7 @@
 """What can go wrong on the way, as flat exceptions that carry data and no prose.
 
-Raised by `link`, `tunnel`, `conversation`, `exchange` and `decoding`; `visit` is the border that makes a `Stop` of each.
-A refusal is never one of them: refusals are values.
+Raised by `link`, `tunnel`, `conversation`, `exchange` and `decoding`; `visit` is the border that makes a `Stop` of
+each. A refusal is never one of them: refusals are values.
 """
 
 from __future__ import annotations

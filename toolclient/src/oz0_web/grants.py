@@ -1,7 +1,8 @@
 """The job's own grant, read from the proxy: kept for a short while, asked for anew before a refusal rests on it.
 
-`GET /.well-known/egress` goes to the proxy itself in origin form. Where it cannot be read (switched off, a proxy of another make,
-a broken document) there is no local judgement and the proxy decides. Called by `visit` and by `oz0-web grant`.
+`GET /.well-known/egress` goes to the proxy itself in origin form. Where it cannot be read (switched off, a proxy of
+another make, a broken document) there is no local judgement and the proxy decides. Called by `visit` and by `oz0-web
+grant`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from http import HTTPStatus
 
 import trio
 
-from egress_policy.rules import ListKind, Rule, RuleList, RuleSet, parse_rule
+from egress_policy.rules import RuleSet
 from egress_policy.wire import BadGrant, GrantDocument, read_grant
 from oz0_web.config import Config, TcpProxy
 from oz0_web.conversation import Conversation
@@ -113,11 +114,8 @@ class Grants:
             return Unreadable(f"the grant is longer than {GRANT_MAX_BYTES} bytes", head.status, asked_at)
         document = read_grant(body.data)
         if isinstance(document, BadGrant):
-            return Unreadable("the proxy's answer is not a grant", head.status, asked_at)
-        rules = _rules(document)
-        if rules is None:
-            return Unreadable("the grant has a rule that this version does not know", head.status, asked_at)
-        return Grant(document, rules, asked_at)
+            return Unreadable(f"the proxy's answer is not a grant: {document.detail}", head.status, asked_at)
+        return Grant(document, document.rule_set(), asked_at)
 
     def _fields(self) -> list[tuple[str, str]]:
         # RFC 9110 section 7.2 wants a Host even where the target has no authority but the server's own.
@@ -126,19 +124,3 @@ class Grants:
         if self._config.authorization is not None:
             fields.append(("Proxy-Authorization", self._config.authorization))
         return fields
-
-
-def _rules(document: GrantDocument) -> RuleSet | None:
-    """Give the rules that a fetch is matched against, or None if one does not parse.
-
-    Endpoints are left out: they match only requests without the public-only header, and every fetch carries it.
-    """
-    lists = []
-    for entry in document.lists:
-        parsed = [parse_rule(text) for text in entry.rules]
-        rules = tuple(rule for rule in parsed if isinstance(rule, Rule))
-        if len(rules) != len(parsed):
-            return None
-        if entry.kind is not ListKind.ENDPOINT:
-            lists.append(RuleList(kind=entry.kind, source=entry.source, rules=rules))
-    return RuleSet(lists)

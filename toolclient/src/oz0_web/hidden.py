@@ -1,7 +1,8 @@
 """Whether an element is hidden from a reader by its own markup: attribute, class or inline style.
 
-Pure, and knows no tree: name and attributes in, an answer out. Style sheets are not read, so a page can still hide what this does
-not see; what it does see is where instructions for models are put (REQUIREMENTS 5.4, case O16). Called by `html_page`.
+Pure, and knows no tree: name and attributes in, an answer out. Style sheets are not read, so a page can still hide what
+this does not see; what it does see is where instructions for models are put (REQUIREMENTS 5.4, case O16). Called by
+`html_page`.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def is_hidden(tag: str, attributes: Mapping[str, str | None]) -> bool:
 
 
 def _declarations(style: str) -> dict[str, str]:
-    """Read a style attribute leniently; the last declaration of a property holds, unless an earlier one is important."""
+    """Read a style attribute leniently; of a property the last declaration holds, or the last important one."""
     found: dict[str, str] = {}
     important: set[str] = set()
     for declaration in _without_comments(style).split(";"):
@@ -78,7 +79,7 @@ def _declarations(style: str) -> dict[str, str]:
 
 
 def _without_comments(style: str) -> str:
-    """Take CSS comments out; an open one swallows the rest. Not a regex: one without an end makes a lazy match quadratic."""
+    """Take CSS comments out; an open one swallows the rest. Not by a lazy match: without an end that is quadratic."""
     kept, start = [], 0
     while (opened := style.find("/*", start)) >= 0:
         kept.append(style[start:opened])
@@ -132,7 +133,7 @@ def _is_inset_away(value: str) -> bool:
     if inside is None:
         return False
     percents = [float(part[:-1]) for part in inside[1].split() if re.fullmatch(r"\d{1,3}(\.\d{0,3})?%", part)]
-    return bool(percents) and max(percents) >= 50  # noqa: PLR2004 - half from one side meets the other half
+    return bool(percents) and max(percents) >= 50
 
 
 def _is_moved_away(value: str) -> bool:
@@ -147,7 +148,7 @@ def _is_see_through(value: str) -> bool:
     if inside is None:
         return value == "transparent"
     commas, slashes = inside[1].split(","), inside[1].split("/")
-    alpha = slashes[1] if len(slashes) == 2 else commas[3] if len(commas) == 4 else "1"  # noqa: PLR2004 - red, green, blue, alpha
+    alpha = slashes[1] if len(slashes) == 2 else commas[3] if len(commas) == 4 else "1"
     return re.fullmatch(r"0*\.?0*%?", alpha.strip()) is not None
 
 

@@ -1,8 +1,9 @@
-"""What is checked of every URL before it is asked for, the first and each redirect's alike: on its text, its host and the grant.
+"""What is checked of every URL before it is asked for, the first and each redirect's alike: text, host and grant.
 
-Pure. The client's own checks come first and need no grant (a URL that does not parse, user info, a step from https to http, a floor
-name, an address that is not public); then the grant's rules, where there is a grant. The proxy judges everything again, so nothing
-here opens anything; it saves a request and says why in better words. Called by `visit` and `redirects`.
+Pure. The client's own checks come first and need no grant (a URL that does not parse, user info, a step from https to
+http, a floor name, an address that is not public); then the grant's rules, where there is a grant. The proxy judges
+everything again, so nothing here opens anything; it saves a request and says why in better words. Called by `visit` and
+`redirects`.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from oz0_web.stops import By, Code, Stop
 
 SCHEMES = frozenset({"http", "https"})
 _SHOWN_CHARACTERS = 200
-# Never lifted, not even by a rule that names the address (REQUIREMENTS 1.2); the rest of the floor is the proxy's to judge where the
-# tenant's list names the very address, because a node for tests may have opened it.
+# Never lifted, not even by a rule that names the address (REQUIREMENTS 1.2); the rest of the floor is the proxy's to
+# judge where the tenant's list names the very address, because a node for tests may have opened it.
 _LINK_LOCAL = (IPv4Network("169.254.0.0/16"), IPv6Network("fe80::/10"))
 
 
@@ -67,7 +68,7 @@ def check_step(previous: Url | None, url: Url) -> Stop | None:
 
 
 def check_fixed(url: Url, *, listed_literals: bool) -> Stop | None:
-    """Refuse what no grant can open: floor names, metadata and link-local addresses; for some façades, all that is not public.
+    """Refuse what no grant opens: floor names, metadata and link-local addresses; for some façades, all not public.
 
     Args:
         url: The hop.
@@ -122,14 +123,18 @@ def check_rules(url: Url, rules: RuleSet, *, now: float) -> Stop | None:
         MatchOutcome.PORT: Reason.PORT_NOT_ALLOWED,
         MatchOutcome.NONE: absent,
     }
-    if match.outcome is MatchOutcome.ALLOWED:
+    if match.outcome is not MatchOutcome.ALLOWED:
+        reason = reasons[match.outcome]
+    elif not rules.method_allowed("GET" if url.scheme == "http" else "CONNECT", target, now=now):
+        reason = Reason.METHOD_NOT_ALLOWED
+    else:
         return None
     return Stop(
         code=Code.NOT_ALLOWED,
         by=By.LIST,
         url=url.text,
         target=target,
-        reason=reasons[match.outcome].value,
+        reason=reason.value,
         rule=match.rule.text if match.rule is not None else None,
     )
 
@@ -152,7 +157,7 @@ def _not_public(url: Url, reason: Reason) -> Stop:
 
 
 def _shown(text: str) -> str:
-    """Give a URL that did not parse in a form fit for a message: bounded, printable, without what might be a password."""
+    """Give a URL that did not parse in a form fit for a message: bounded, printable, no password in it."""
     scheme, separator, rest = text[:_SHOWN_CHARACTERS].partition("://")
     if separator:
         authority, slash, path = rest.partition("/")

@@ -1,8 +1,8 @@
 """HTML text to Markdown or plain text: what is left out, what is mended before the writer sees it, and the title.
 
-Pure. Decides OZ-36: no scripts, styles, navigation, page header or footer, nothing hidden. Parsing and writing are turbohtml's (linear,
-depth capped), the passes on the tree between them are ours. Called by `page`, in a thread, after the reply is there; the parser is
-imported only then.
+Pure. Decides OZ-36: no scripts, styles, navigation, page header or footer, nothing hidden. Parsing and writing are
+turbohtml's (linear, depth capped), the passes on the tree between them are ours. Called by `page`, in a thread, after
+the reply is there; the parser is imported only then.
 """
 
 from __future__ import annotations

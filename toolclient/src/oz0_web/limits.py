@@ -6,10 +6,11 @@ what the engine spends on one visit, whatever a façade asks for.
 
 from __future__ import annotations
 
-# Opening the proxy's socket, CONNECT and the TLS handshake together. The proxy gives a dial 10 s and DNS 5 s, so its own
-# refusal arrives before this ends; curl's default is 300, browsers about 20 an address.
+# Opening the proxy's socket, CONNECT and the TLS handshake together. The proxy gives a dial 10 s and DNS 5 s, so its
+# own refusal arrives before this ends; curl's default is 300, browsers about 20 an address.
 CONNECT_SECONDS = 20.0
-# From the end of a request to the end of the reply's head. The proxy waits 60; requests and httpx users usually set 10 to 30.
+# From the end of a request to the end of the reply's head. The proxy waits 60; requests and httpx users usually set 10
+# to 30.
 FIRST_BYTE_SECONDS = 30.0
 # One visit with its redirects, from the first byte sent to the last byte read. Agents' hosts cut a call at 60.
 VISIT_SECONDS = 50.0
@@ -19,8 +20,8 @@ GRANT_SECONDS = 5.0
 GRANT_FRESH_SECONDS = 30.0
 # The grant document. A list of 10,000 rules is about 300 KB.
 GRANT_MAX_BYTES = 4_194_304
-# One reply's head, and the largest piece of chunked framing. h11's default is 16 KiB and too small for some cookies; curl
-# takes 300 KB in all, nginx 4 x 8 KiB.
+# One reply's head, and the largest piece of chunked framing. h11's default is 16 KiB and too small for some cookies;
+# curl takes 300 KB in all, nginx 4 x 8 KiB.
 HEAD_MAX_BYTES = 65_536
 # Interim (1xx) replies before the final one. Go's client takes 5.
 INTERIM_MAX_REPLIES = 16
@@ -30,12 +31,13 @@ REDIRECTS_MAX = 5
 CODINGS_MAX = 4
 # Bytes handed out by a decoder at once: what one step may add to memory.
 DECODED_PIECE_BYTES = 65_536
-# Bytes that the inner layers of a doubly compressed reply may make for each byte that is asked for, beside 1 MiB: a bomb of a
-# bomb otherwise inflates for ever without one byte coming out.
+# Bytes that the inner layers of a doubly compressed reply may make for each byte that is asked for, beside 1 MiB: a
+# bomb of a bomb otherwise inflates for ever without one byte coming out.
 CODING_WORK_FACTOR = 4
 # Bytes read from a stream at once.
 READ_PIECE_BYTES = 65_536
-# Wire bytes of a body beyond the byte limit asked for, before reading stops: empty blocks of a compressed body add none.
+# Wire bytes of a body beyond the byte limit asked for, before reading stops: empty blocks of a compressed body add
+# none.
 WIRE_SLACK_BYTES = 1_048_576
 # A URL in characters, asked for or redirected to. Browsers take 32 K to 2 M, servers usually 8 K.
 URL_MAX_CHARACTERS = 8_192

@@ -1,8 +1,8 @@
 """Opens streams to the proxy, and to nothing else: the one place of the client that connects.
 
-The address is a literal or a path by the time it gets here (`settings` saw to that), and trio hands a literal to the kernel
-without asking a resolver, so no name is ever looked up. `trio.open_tcp_stream` is not used because it resolves; it is banned
-outside this module and not needed inside it. Called by `tunnel`, `exchange` and `grants`.
+The address is a literal or a path by the time it gets here (`settings` saw to that), and trio hands a literal to the
+kernel without asking a resolver, so no name is ever looked up. `trio.open_tcp_stream` is not used because it resolves;
+it is banned outside this module and not needed inside it. Called by `tunnel`, `exchange` and `grants`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Link:
     async def open(self) -> trio.SocketStream:
         """Connect to the proxy.
 
-        Two addresses exist for `localhost` only; they are tried one after the other, since on loopback a refusal is immediate
-        and a race would gain nothing.
+        Two addresses exist for `localhost` only; they are tried one after the other, since on loopback a refusal is
+        immediate and a race would gain nothing.
 
         Returns:
             A stream to the proxy. The caller closes it.
@@ -35,18 +35,17 @@ class Link:
             ProxyUnreachable: No address took the connection; the proxy is not running or the sandbox does not carry it.
         """
         match self.proxy:
-            case TcpProxy(addresses=addresses, port=port):
-                ends = [(_family(address), (address, port)) for address in addresses]
             case UnixProxy(path=path):
                 return await self._connect(trio.socket.AF_UNIX, path)
-        fault: ProxyUnreachable | None = None
-        for family, address in ends:
-            try:
-                return await self._connect(family, address)
-            except ProxyUnreachable as error:
-                fault = fault or error
-        assert fault is not None
-        raise fault
+            case TcpProxy(addresses=(first, *others), port=port):
+                try:
+                    return await self._connect(_family(first), (first, port))
+                except ProxyUnreachable:
+                    if not others:
+                        raise
+                return await self._connect(_family(others[0]), (others[0], port))
+            case _:
+                raise AssertionError(self.proxy)
 
     async def _connect(self, family: int, address: str | tuple[str, int]) -> trio.SocketStream:
         try:

@@ -1,7 +1,7 @@
 """Which types are read: from a Content-Type field and the first bytes to a type, or to a refusal that names it.
 
-Pure. Decides OZ-35: HTML, plain text, Markdown, CSV, JSON and XML; anything else is refused by its type. Called by `tools`, once on
-the head before a body is read, and by `page` on the body, since a label can be wrong.
+Pure. Decides OZ-35: HTML, plain text, Markdown, CSV, JSON and XML; anything else is refused by its type. Called by
+`tools`, once on the head before a body is read, and by `page` on the body, since a label can be wrong.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ TEXT_TYPES = HTML_TYPES | {
 _TEXT_SUFFIXES = ("+json", "+xml")
 
 # RFC 9110 section 8.3.1: type "/" subtype, both tokens; parameters after it, their values tokens or quoted strings.
-_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-_ESSENCE = re.compile(rf"\s*({_TOKEN}/{_TOKEN})\s*(?:;|$)")
-_CHARSET = re.compile(rf";\s*charset\s*=\s*(?:\"([^\"\\]*)\"|({_TOKEN}))", re.IGNORECASE)
+_TCHARS = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_ESSENCE = re.compile(rf"\s*({_TCHARS}/{_TCHARS})\s*(?:;|$)")
+_CHARSET = re.compile(rf";\s*charset\s*=\s*(?:\"([^\"\\]*)\"|({_TCHARS}))", re.IGNORECASE)
 _TYPE_MAX_CHARACTERS = 127
 
 # How much of a body is looked at for signs that it is not text (WHATWG MIME Sniffing section 5.2: 1445 bytes).
@@ -105,7 +105,8 @@ def settle_type(media_type: MediaType, data: bytes) -> MediaType | RefusedType:
         data: The body's first bytes or all of them.
 
     Returns:
-        The type to treat it as (plain text where it has no label), or a refusal where the bytes are plainly something else.
+        The type to treat it as (plain text where it has no label), or a refusal where the bytes are plainly something
+        else.
     """
     head = data[:_SNIFFED_BYTES]
     labelled = f" (labelled {media_type.essence})" if media_type.essence else ""

@@ -1,4 +1,4 @@
-"""A body and its type to what an agent reads: text by `media_types` and `charset`, HTML by `html_page`, everything else as it is.
+"""A body and its type to what an agent reads: text by `media_types` and `charset`, HTML by `html_page`.
 
 Pure. Called by `tools`, in a thread, because a long page takes longer than a cancel may wait.
 """

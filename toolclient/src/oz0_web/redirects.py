@@ -1,7 +1,7 @@
 """What a reply says about going elsewhere: the next URL, nothing, or the end.
 
-Pure. Decides which statuses are redirects, what a Location means and when a chain is too long or a loop. The checks on the next URL are
-the hop's (`hops`), the same as on the first. Called by `visit`.
+Pure. Decides which statuses are redirects, what a Location means and when a chain is too long or a loop. The checks on
+the next URL are the hop's (`hops`), the same as on the first. Called by `visit`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from oz0_web.limits import REDIRECTS_MAX
 from oz0_web.replies import ReplyHead
 from oz0_web.stops import By, Code, Stop
 
-# 300 offers a choice, 304 answers a question that was not asked (case H18), 305 and 306 are out of use (RFC 9110 section 15.4).
+# 300 offers a choice, 304 answers a question that was not asked (case H18), 305 and 306 are out of use (RFC 9110
+# section 15.4).
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
@@ -28,7 +29,8 @@ def next_hop(head: ReplyHead, url: Url, chain: Sequence[str], *, most: int = RED
         most: Most redirects to follow.
 
     Returns:
-        The next URL; a stop, where it cannot be followed; None, where the reply is the answer (a redirect without a Location too).
+        The next URL; a stop, where it cannot be followed; None, where the reply is the answer (a redirect without a
+        Location too).
 
     Source: RFC 9110 section 15.4 and, for the fragment, section 10.2.2.
     """

@@ -1,8 +1,8 @@
-"""A stop to words: what happened, who decided it, what allows it, and whether another try or another route has any point.
+"""A stop to words: what happened, who decided it, what allows it, and whether another try or route has any point.
 
-Pure. The words are for a model and for a person at a terminal alike. A refusal by the policy or the proxy is always told as that, and
-never looks like an error of the site; the advice on it is the shared vocabulary's own (`egress_policy.reasons`), filled in with the
-command that the grant names. Called by the façades and `cli`.
+Pure. The words are for a model and for a person at a terminal alike. A refusal by the policy or the proxy is always
+told as that, and never looks like an error of the site; the advice on it is the shared vocabulary's own
+(`egress_policy.reasons`), filled in with the command that the grant names. Called by the façades and `cli`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from egress_policy.addresses import AddressClass, classify
+from egress_policy.names import HostName
 from egress_policy.reasons import RETRYABLE, Reason, Refusal, Stage, sentence
 from egress_policy.wire import GrantDocument
 from oz0_web.stops import POLICY_CODES, By, Code, Stop
@@ -116,10 +118,19 @@ def _advice(stop: Stop, grant: GrantDocument | None) -> str:
         return "The proxy wants to know which job this is: put the job's credential into the proxy variable (http://JOB:TOKEN@…)."
     if (reason := _known(stop.reason)) is None:
         return _NO_OTHER_ROUTE
-    refusal = Refusal(reason, Stage.ALLOW, target=stop.target, rule=stop.rule)
+    refusal = Refusal(reason, _stage(stop), target=stop.target, rule=stop.rule)
     command = grant.command if grant is not None else _USUAL_COMMAND
     tenant = grant.tenant if grant is not None else _UNKNOWN_TENANT
     return sentence(refusal, tenant=tenant, command_template=command)
+
+
+def _stage(stop: Stop) -> Stage:
+    """Give the stage that the advice depends on; it does not travel in the header."""
+    if stop.code is Code.PROXY_REFUSED:
+        return Stage.CHANNEL
+    host = stop.target.host if stop.target is not None else None
+    is_private = host is not None and not isinstance(host, HostName) and classify(host) is AddressClass.PRIVATE
+    return Stage.FLOOR if stop.code is Code.NOT_PUBLIC and not is_private else Stage.ALLOW
 
 
 def _known(token: str) -> Reason | None:

@@ -1,8 +1,9 @@
 """From environment text to a `Config`, or to every problem in it at once.
 
 Decides which variable names the proxy and whether its value can be used without looking up a name. Reads no file and no
-environment itself: the mapping comes in. A variable that is set counts, empty or wrong included, and never gives way to the
-next one: a client that fell back would send its requests to a proxy nobody chose. Called by `cli`, `tools` and the façades.
+environment itself: the mapping comes in. A variable that is set counts, empty or wrong included, and never gives way to
+the next one: a client that fell back would send its requests to a proxy nobody chose. Called by `cli`, `tools` and the
+façades.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from egress_policy.addresses import parse_address
 from oz0_web.config import Config, ConfigError, ConfigProblem, ProxyAddress, TcpProxy, UnixProxy
 
 OWN_VARIABLE = "OZ0_WEB_PROXY"
-# In the order in which they are asked; upper case first because that is how the documentation of this system writes them.
+# In the order in which they are asked; upper case first because that is how the documentation of this system writes
+# them.
 VARIABLES = (OWN_VARIABLE, "HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
 IGNORED_VARIABLES = ("NO_PROXY", "no_proxy")
 
@@ -30,7 +32,7 @@ _NO_PROXY_SET = ConfigProblem(
     variable="no proxy is set",
     found="",
     problem="oz0-web sends every request through the egress proxy and has no other way out, so nothing was sent",
-    write_instead=f"set {OWN_VARIABLE} (also unix:/path), HTTPS_PROXY or HTTP_PROXY, for example {OWN_VARIABLE}={_EXAMPLE}",
+    write_instead=f"set {OWN_VARIABLE} (also unix:/path), HTTPS_PROXY or HTTP_PROXY, as in {OWN_VARIABLE}={_EXAMPLE}",
 )
 
 

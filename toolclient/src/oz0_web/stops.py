@@ -1,7 +1,7 @@
 """Why a visit ended without a page, as one value: a refusal by somebody, or a failure of something.
 
-Pure. Made by `hops`, `redirects`, `page` and `visit`; told in words by `report`. The code is stable and for programs; the reason is a
-token of the vocabulary that proxy and client share, kept verbatim where the client does not know it.
+Pure. Made by `hops`, `redirects`, `page` and `visit`; told in words by `report`. The code is stable and for programs;
+the reason is a token of the vocabulary that proxy and client share, kept verbatim where the client does not know it.
 """
 
 from __future__ import annotations
@@ -111,7 +111,8 @@ def proxy_stop(url: Url, status: int, phrase: str, received: Received | None) ->
         url: The hop.
         status: The proxy's status, not 2xx.
         phrase: Its reason phrase.
-        received: What its Proxy-Status says, or None where it has none: then it is a proxy of another make, or no proxy.
+        received: What its Proxy-Status says, or None where it has none: then it is a proxy of another make, or no
+            proxy.
     """
     words = "".join(each for each in phrase[:_PHRASE_MAX_CHARACTERS] if each.isprintable())
     answer = f"it answered {status} {words}".rstrip()

@@ -1,7 +1,7 @@
 """The engine's public functions for façades, the command and Python code: read a page, read the grant.
 
-Has no defaults of its own: a façade brings them (X34). One `Web` is one way out with one configuration; it is made inside a trio
-program and needs no closing. Nothing is opened before the first call.
+Has no defaults of its own: a façade brings them (X34). One `Web` is one way out with one configuration; it is made
+inside a trio program and needs no closing. Nothing is opened before the first call.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import trio
 
 from egress_policy.targets import Url
-from egress_policy.wire import GrantDocument
 from oz0_web.config import Config
 from oz0_web.exchange import Way
 from oz0_web.grants import Grant, Grants, Unreadable

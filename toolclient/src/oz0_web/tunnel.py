@@ -1,8 +1,8 @@
 """CONNECT and TLS: from a link to a stream that speaks with the named site, or to the proxy's own answer.
 
-The two fields that the proxy is to see go here and nowhere inside the tunnel: `Oz0-Egress-Public-Only`, always on, and the
-credential. TLS verifies the name that CONNECT carried against the system's trust store (or the file SSL_CERT_FILE names); there
-is no way to switch that off. Called by `exchange`.
+The two fields that the proxy is to see go here and nowhere inside the tunnel: `Oz0-Egress-Public-Only`, always on, and
+the credential. TLS verifies the name that CONNECT carried against the system's trust store (or the file SSL_CERT_FILE
+names); there is no way to switch that off. Called by `exchange`.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ def proxy_fields(config: Config) -> list[tuple[str, str]]:
 async def open_tunnel(link: Link, target: Target, config: Config) -> trio.SocketStream | ProxyAnswer:
     """Ask the proxy for a tunnel to a target, by name.
 
-    A 2xx reply's Content-Length or Transfer-Encoding is ignored, as RFC 9110 section 9.3.6 asks; but bytes that follow the
-    head at once are an error, because in TLS the client speaks first: they would be the proxy's (or a forger's) words.
+    A 2xx reply's Content-Length or Transfer-Encoding is ignored, as RFC 9110 section 9.3.6 asks; but bytes that follow
+    the head at once are an error, because in TLS the client speaks first: they would be the proxy's (or a forger's)
+    words.
 
     Args:
         target: Host and port; the host is sent as it is and never looked up here.
@@ -83,8 +84,8 @@ async def open_tunnel(link: Link, target: Target, config: Config) -> trio.Socket
 def trust(config: Config) -> ssl.SSLContext:
     """Give the TLS settings: the system's trust store, names verified, TLS 1.2 or newer, HTTP/1.1 by ALPN.
 
-    OpenSSL reads SSL_CERT_FILE and SSL_CERT_DIR by itself, and says nothing when the file is not there (every certificate
-    would then look untrusted), so the file is tried here.
+    OpenSSL reads SSL_CERT_FILE and SSL_CERT_DIR by itself, and says nothing when the file is not there (every
+    certificate would then look untrusted), so the file is tried here.
 
     Raises:
         TrustFault: SSL_CERT_FILE names no file of certificates.

@@ -1,7 +1,7 @@
 """From a URL to the reply that stands at the end of its redirects, every hop checked before it is asked for.
 
-The border of the client's I/O: faults end here and become a `Stop`, so that whoever calls gets a value whatever happens. No
-cookies, no credentials, nothing carried from one hop to the next. Called by `tools`.
+The border of the client's I/O: faults end here and become a `Stop`, so that whoever calls gets a value whatever
+happens. No cookies, no credentials, nothing carried from one hop to the next. Called by `tools`.
 """
 
 from __future__ import annotations
@@ -123,8 +123,8 @@ class Visitor:
                     return outcome
                 chain.append(current.text)
                 previous, current = current, outcome
-        fault = TimedOut("end of the visit", VISIT_SECONDS)
-        return replace(fault_stop(fault, current), chain=tuple(chain))
+        late = TimedOut("end of the visit", VISIT_SECONDS)
+        return replace(fault_stop(late, current), chain=tuple(chain))
 
     async def _hop(self, hop: Hop, chain: Sequence[str], max_bytes: int, check_head: HeadCheck) -> Url | Visited | Stop:
         for check in self._checks:
@@ -170,8 +170,8 @@ async def _follow_or_read(
 
 
 def _plain_refusal(head: ReplyHead, url: Url) -> Stop | None:
-    """Tell the proxy's own reply to a plain request from the site's: by its Proxy-Status, which no site's reply keeps."""
-    is_proxy = head.status == 407 or read_proxy_status(head.all(_PROXY_STATUS)) is not None  # noqa: PLR2004
+    """Tell the proxy's own reply to a plain request from the site's: by Proxy-Status, which no site's reply keeps."""
+    is_proxy = head.status == 407 or read_proxy_status(head.all(_PROXY_STATUS)) is not None
     return _refusal(head, url) if is_proxy and not head.is_success else None
 
 

@@ -1,7 +1,7 @@
 """The `oz0` façade: `fetch` with exactly the arguments, defaults, limits and result of `oz0_web.fetch` (OZ-6 to OZ-10).
 
-Checks arguments before any I/O and says which limit was broken; everything else is the engine's. The only façade that may ask for an
-address that is not public, if the tenant's list names it (OZ-29).
+Checks arguments before any I/O and says which limit was broken; everything else is the engine's. The only façade that
+may ask for an address that is not public, if the tenant's list names it (OZ-29).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ArgumentError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchArguments:
-    """Arguments of `fetch`, checked when they are made.
+    """Arguments of `fetch`, checked when they are made: they come from models and programs that mypy never saw.
 
     Attributes:
         url: An http or https URL.
@@ -50,7 +50,8 @@ class FetchArguments:
 
     def __post_init__(self) -> None:
         """Check types and ranges; all of it before any I/O."""
-        if not isinstance(self.url, str) or not self.url.strip():
+        url: object = self.url
+        if not isinstance(url, str) or not url.strip():
             raise ArgumentError("url must be a URL as text, such as https://docs.python.org/3/")
         if self.output not in OUTPUTS:
             raise ArgumentError(f"output must be one of {', '.join(OUTPUTS)}, not {_shown(self.output)}")
@@ -65,7 +66,8 @@ def read_arguments(given: Mapping[str, Any]) -> FetchArguments:
         given: Names and values as a model or a program sent them.
 
     Raises:
-        ArgumentError: A name that does not exist, no url, or a value out of range; the message names the field and the limit.
+        ArgumentError: A name that does not exist, no url, or a value out of range; the message names the field and the
+            limit.
     """
     known = FetchArguments.__dataclass_fields__
     unknown = [str(name) for name in given if name not in known]
@@ -87,8 +89,12 @@ def _check_number(name: str, value: object, least: int, most: int | None) -> Non
 
 
 def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else text[:39] + "…"  # noqa: PLR2004 - enough to recognise it
+    try:
+        text = repr(value)
+    except ValueError:
+        # Python refuses to write integers of more than some thousand digits.
+        return "such a number"
+    return text if len(text) <= 40 else text[:39] + "…"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
