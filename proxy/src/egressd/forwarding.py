@@ -19,11 +19,12 @@ from egress_policy.wire import PSEUDONYM
 from egressd.framing import Chunked, Framing, Length, UntilClose
 from egressd.http_head import Fields, ReplyHead, RequestHead
 
-# Ends here or is written anew. HTTP2-Settings belongs to Upgrade: h2c (RFC 7540 section 3.2.1).
+# Ends here or is written anew. HTTP2-Settings belongs to Upgrade: h2c (RFC 7540 section 3.2.1). With an underscore, the
+# lengths are no fields of HTTP, but origins that fold `_` and `-` into one would read a second length.
 _ONE_HOP = frozenset(
     {
         *(b"connection", b"keep-alive", b"te", b"trailer", b"upgrade", b"http2-settings"),
-        *(b"content-length", b"transfer-encoding"),
+        *(b"content-length", b"transfer-encoding", b"content_length", b"transfer_encoding"),
     }
 )
 _REQUEST_DROPS = _ONE_HOP | {b"host", b"via", b"forwarded", b"expect"}
