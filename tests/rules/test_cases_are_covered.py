@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -56,13 +57,14 @@ def named(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 @pytest.mark.slow
 @pytest.mark.parametrize("case", IDS)
 def test_a_test_names_the_case(case: str, named: dict[str, Any]) -> None:
-    assert named["cases"].get(case), (
-        f'no test is marked @pytest.mark.case("{case}") or has case_{case.lower()} in its name'
-    )
+    # The client has a list of its own with the same letters.
+    tests = [test for test in named["cases"].get(case, ()) if not test.startswith("tests/toolclient/")]
+
+    assert tests, f'no test is marked @pytest.mark.case("{case}") or has case_{case.lower()} in its name'
 
 
 @pytest.mark.slow
 def test_no_test_names_a_case_that_cannot_be(named: dict[str, Any]) -> None:
-    odd = [case for case in named["cases"] if not (case[:1] in "ABCDEFGH" and case[1:].isdigit())]
+    odd = [case for case in named["cases"] if not re.fullmatch(r"[A-Z][1-9][0-9]?", case)]
 
     assert not odd, f"misspelt case ids: {odd}"
