@@ -14,7 +14,7 @@ from ipaddress import IPv6Network, ip_network
 from typing import TYPE_CHECKING
 
 from egress_policy.addresses import Address, Network, Reach
-from egress_policy.rules import ListKind, RuleList, RuleSet, parse_list, parse_rule
+from egress_policy.rules import ListKind, Rule, RuleList, RuleSet, parse_endpoint, parse_list
 from egress_policy.wire import GrantDocument, GrantList, write_grant
 
 if TYPE_CHECKING:
@@ -106,13 +106,11 @@ def _grant(spec: GrantSpec, snapshot: Snapshot, reach: Reach) -> Grant:
         if any(problem.severity == "error" for problem in problems):
             unavailable = unavailable or f"{text.source} does not parse"
         lists.append(parsed)
-    endpoints = RuleList(kind=ListKind.ENDPOINT, source="endpoints", rules=())
-    if spec.endpoints:
-        made = [parse_rule(text) for text in spec.endpoints]
-        rules = tuple(rule for rule in made if hasattr(rule, "form"))
-        if len(rules) != len(made):
-            unavailable = unavailable or "an endpoint does not parse"
-        endpoints = RuleList(kind=ListKind.ENDPOINT, source="endpoints", rules=rules)  # type: ignore[arg-type]
+    made = [parse_endpoint(text) for text in spec.endpoints]
+    rules = tuple(rule for rule in made if isinstance(rule, Rule))
+    if len(rules) != len(made):
+        unavailable = unavailable or "an endpoint does not parse"
+    endpoints = RuleList(kind=ListKind.ENDPOINT, source="endpoints", rules=rules)
     return Grant(
         tenant=spec.tenant,
         plugin=spec.plugin,
@@ -140,12 +138,19 @@ def _document(spec: GrantSpec, snapshot: Snapshot, lists: list[RuleList]) -> byt
             plugin=spec.plugin,
             version=snapshot.version,
             lists=tuple(
-                GrantList(kind=entry.kind, source=entry.kind.value, rules=tuple(rule.text for rule in entry.rules))
+                GrantList(
+                    kind=entry.kind,
+                    source=entry.kind.value,
+                    rules=tuple(rule.text for rule in entry.rules),
+                    methods=None if entry.methods is None else tuple(sorted(entry.methods)),
+                    sni=entry.sni,
+                )
                 for entry in lists
             ),
             endpoints=spec.endpoints,
             limits={},
             command=snapshot.command_template.replace("{tenant}", spec.tenant),
+            public_only=spec.public_only,
         )
     )
 

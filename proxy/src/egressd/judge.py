@@ -170,7 +170,7 @@ def _match(
     rules = grant.rules_for(public_only=public_only)
     match = rules.match(target, now=now)
     if match.outcome is MatchOutcome.ALLOWED:
-        if not rules.method_allowed(method, target):
+        if not rules.method_allowed(method, target, now=now):
             return Refusal(Reason.METHOD_NOT_ALLOWED, Stage.ALLOW, target)
         return match
     if match.outcome is MatchOutcome.DENIED:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from egress_policy.names import HostName
 from egress_policy.reasons import ErrorType, Reason, Refusal, Stage
 from egressd import views
+from egressd.answers import ResolveFault
 from egressd.http_head import NEED_MORE, BadHead, HeadReader
 from egressd.judge import Asked, GrantAsked, judge_target, read_request
 from egressd.limits import EARLY_MAX_BYTES
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from egress_policy.targets import Target
-    from egressd.answers import Answers, ResolveFault
+    from egressd.answers import Answers
     from egressd.grants import Grant
     from egressd.http_head import RequestHead
     from egressd.pinning import Place
@@ -173,7 +174,8 @@ class Connection:
         verdict = judge_target(
             asked.target, grant, method=head.method, public_only=asked.public_only, now=unix_now
         )
-        route = Route(verdict, until=grant.rules.next_expiry(unix_now) or _NEVER)
+        soonest = grant.rules.expires_soonest
+        route = Route(verdict, grant, until=_NEVER if soonest is None else soonest)
         channel.remember(key, head.method, public_only=asked.public_only, route=route)
         return route
 
@@ -197,29 +199,46 @@ class Connection:
         if answers is not None:
             self.pin(answers)
             return
+        # What comes meanwhile is not a head: it waits, as it does while the target is dialed (cases E1, E2).
+        self.core.poller.handlers[self.sock.fileno()] = self.on_early
+        self.core.poller.handlers[self.sock.fileno()] = self.on_early
         self.step_started = time.monotonic()
         self._wait(self.core.limits.dns_timeout_seconds + 1.0)
-        self.lookup = self.core.resolver.lookup(host.text, now, self._resolved)
+        self.lookup = self.core.resolver.lookup(host.text, now, self._resolved, owner=self.channel.name)
 
     def _resolved(self, result: Answers | ResolveFault) -> None:
         self.lookup = None
         if self.closed:
             return
         self.dns_seconds = time.monotonic() - self.step_started
-        if not hasattr(result, "addresses"):
+        if isinstance(result, ResolveFault):
             error = ErrorType.DNS_TIMEOUT if result.kind == "timeout" else ErrorType.DNS_ERROR
             self.refuse(Refusal(Reason.RESOLVE_FAILED, Stage.RESOLVE, self._target(), error=error))
             return
-        self.pin(result)
+        if self._judged_anew():
+            self.pin(result)
+
+    def _judged_anew(self) -> bool:
+        """Whether the target is still allowed, by the policy of this moment if that is another than before the wait."""
+        head, asked, grant, route = self.head, self.asked, self.channel.grant, self.route
+        assert head is not None  # noqa: S101 - set before any look-up
+        assert asked is not None  # noqa: S101
+        if grant is None:
+            self.refuse(Refusal(Reason.POLICY_UNAVAILABLE, Stage.GRANT, asked.target))
+            return False
+        if route is None or route.grant is not grant:
+            route = self.route = self._judged(head, asked, grant)
+        if isinstance(route.verdict, Refusal):
+            self.refuse(route.verdict)
+            return False
+        return True
 
     def pin(self, answers: Answers | None) -> None:
         """Judge every address and fix those that may be dialed."""
-        route, grant = self.route, self.channel.grant
+        route = self.route
         assert route is not None  # noqa: S101 - judge() has set it
-        allowed = route.verdict
-        if grant is None or isinstance(allowed, Refusal):
-            self.refuse(Refusal(Reason.POLICY_UNAVAILABLE, Stage.GRANT, self._target()))
-            return
+        allowed, grant = route.verdict, route.grant
+        assert not isinstance(allowed, Refusal)  # noqa: S101 - a refused target is not resolved
         unix_now = time.time()
         pinned = pin(allowed, answers, grant, now=self.core.poller.now, unix_now=unix_now)
         if isinstance(pinned, Refusal):
@@ -340,7 +359,7 @@ class Connection:
 
     def _refusal_bytes(self, refusal: Refusal) -> bytes:
         head, grant, route = self.head, self.channel.grant, self.route
-        method = head.method if head is not None else "CONNECT"
+        method = head.method if head is not None else ""
         accepts = head.get_all(b"accept") if head is not None and method != "CONNECT" else []
         remembered = route is not None and route.verdict is refusal and not accepts
         if remembered and route is not None and route.answer is not None:

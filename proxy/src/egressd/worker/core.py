@@ -11,9 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from egressd import records
 from egressd.limits import TURN_MAX_BYTES, VERDICTS_MAX, Limits
 from egressd.worker.pipes import PipePool
 from egressd.worker.pool import Pool
+from egressd.worker.reporter import Reporter
 
 if TYPE_CHECKING:
     from egress_policy.reasons import Refusal
@@ -40,30 +42,44 @@ class Route:
     """
 
     verdict: Allowed | Refusal
+    grant: Grant
     until: float
     pinned: PinnedTarget | None = None
     answer: bytes | None = None
+    record: str | None = None
 
 
 class Channel:
     """One listener's way in."""
 
-    __slots__ = ("_routes", "grant", "kind", "name")
+    __slots__ = ("_routes", "grant", "kind", "name", "plugin", "source", "tenant")
 
     def __init__(self, name: str, kind: str) -> None:
         self.name = name
         self.kind = kind
-        self.grant: Grant | None = None
-        self._routes: dict[tuple[bytes, str, bool], Route] = {}
+        self.swap(None)
 
     def swap(self, grant: Grant | None) -> None:
         """Judge by another grant from now on."""
-        self.grant = grant
-        self._routes = {}
+        self.grant: Grant | None = grant
+        self.tenant = grant.tenant if grant is not None else ""
+        self.plugin = (grant.plugin or "") if grant is not None else ""
+        self.source = records.source_fragment(
+            version=grant.version if grant is not None else 0,
+            job=grant.job if grant is not None else None,
+            tenant=self.tenant,
+            plugin=self.plugin or None,
+            channel=self.name,
+        )
+        self._routes: dict[tuple[bytes, str, bool], Route] = {}
 
     def route(self, target: bytes, method: str, *, public_only: bool) -> Route | None:
         """The verdict already given on these very bytes, if any."""
         return self._routes.get((target, method, public_only))
+
+    def routes(self) -> list[Route]:
+        """The verdicts that are remembered."""
+        return list(self._routes.values())
 
     def remember(self, target: bytes, method: str, *, public_only: bool, route: Route) -> None:
         """Keep a verdict for the same bytes; when the memory is full it starts anew, since the job chooses the names."""
@@ -112,6 +128,7 @@ class Core:
         "pipes",
         "poller",
         "pool",
+        "reporter",
         "resolver",
         "sweep",
         "tunnels",
@@ -124,6 +141,7 @@ class Core:
         self.resolver = resolver
         self.journal = journal
         self.limits = limits
+        self.reporter = Reporter(self)
         self.log_required = False
         self.draining = False
         self.pipes = PipePool()

@@ -35,8 +35,6 @@ _READ_BYTES = 65_536
 # A request that may be sent again when an idle connection turns out to be dead (RFC 9110 section 9.2.2), bodies aside.
 _RETRIED = frozenset({"GET", "HEAD", "OPTIONS"})
 _FIRST_FINAL = 200
-_SWITCHING = 101
-_AUTHENTICATE = 407
 
 
 class Exchange:
@@ -68,6 +66,8 @@ class Exchange:
         "_reuse",
         "_up_pending",
         "_upstream",
+        "address",
+        "complete",
         "done",
         "down",
         "status",
@@ -108,6 +108,8 @@ class Exchange:
         self._keep = forwarding.wants_keep_alive(head)
         self._reuse = False
         self._last = self._core.poller.now
+        self.address: str | None = None
+        self.complete = False
         self.done = False
         self.status = 0
         self.up = 0
@@ -148,6 +150,7 @@ class Exchange:
             self._refuse(made)
             return
         self._upstream = upstream
+        self.address = upstream.place.sockaddr[0]
         self._last = self._core.poller.now
         handlers = self._core.poller.handlers
         handlers[upstream.sock.fileno()] = self.on_upstream
@@ -291,16 +294,16 @@ class Exchange:
             if head is NEED_MORE:
                 return
             if isinstance(head, BadHead):
-                self._fail(self._upstream_failed(ErrorType.HTTP_PROTOCOL_ERROR))
+                self._fail(self._upstream_failed(head.error or ErrorType.HTTP_PROTOCOL_ERROR))
                 return
             rest = self._reader.rest
             if head.status >= _FIRST_FINAL:
                 break
-            if head.status == _SWITCHING:  # nobody asked for it: Upgrade is not forwarded
-                self._fail(self._upstream_failed(ErrorType.HTTP_PROTOCOL_ERROR))
+            if (unfit := forwarding.unfit_reply(head, self._pinned.target)) is not None:
+                self._fail(unfit)
                 return
-            if self._head.minor:  # an HTTP/1.0 client knows no interim replies (RFC 9110 section 15.2)
-                interim = forwarding.forwarded_reply(head, NoBody(), keep_alive=True, client_minor=1)
+            interim = forwarding.forwarded_reply(head, NoBody(), keep_alive=True, client_minor=self._head.minor)
+            if interim:
                 self._write_down(interim)
             if self.done:
                 return
@@ -309,12 +312,12 @@ class Exchange:
                 self._update()
                 return
             chunk = rest
-        if head.status == _AUTHENTICATE:
-            self._fail(self._upstream_failed(ErrorType.HTTP_PROTOCOL_ERROR))
+        if (unfit := forwarding.unfit_reply(head, self._pinned.target)) is not None:
+            self._fail(unfit)
             return
         body = framing.reply_framing(head, request_method=self._head.method, status=head.status)
         if isinstance(body, BadFraming):
-            self._fail(self._upstream_failed(ErrorType.HTTP_PROTOCOL_ERROR))
+            self._fail(self._upstream_failed(body.error or ErrorType.HTTP_PROTOCOL_ERROR))
             return
         self._begin_reply(head, body, rest)
 
@@ -325,7 +328,7 @@ class Exchange:
             self._reply_chunks = ChunkedReader()
         elif isinstance(body, Length):
             self._reply_left = body.size
-        until_close = isinstance(body, UntilClose) or (isinstance(body, Chunked) and not self._head.minor)
+        until_close = forwarding.ends_by_close(body, client_minor=self._head.minor)
         self._keep = self._keep and self._request_done and not until_close and not self._core.draining
         self._reuse = self._request_done and not isinstance(body, UntilClose) and forwarding.origin_keeps_alive(head)
         out = forwarding.forwarded_reply(head, body, keep_alive=self._keep, client_minor=self._head.minor)
@@ -407,6 +410,7 @@ class Exchange:
     def _complete(self) -> None:
         """The reply is out: keep or close the origin's connection, then the client's."""
         connection, upstream = self._connection, self._upstream
+        self.complete = True
         self._finish()
         if upstream is not None:
             if self._reuse and not self._up_pending:

@@ -48,10 +48,11 @@ class Poller:
         handlers: From descriptor to the method that takes its events.
     """
 
-    __slots__ = ("_batch", "_draining", "_loop", "_next", "_retired", "_set", "faults", "handlers", "now", "poll")
+    __slots__ = ("_batch", "_clock", "_draining", "_loop", "_next", "_retired", "_set", "faults", "handlers", "now", "poll")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Callable[[], float] = time.monotonic) -> None:
         self._loop = loop
+        self._clock = clock
         self._set = select.epoll()
         self.poll = self._set.poll
         self.handlers: dict[int, Handler] = {}
@@ -60,8 +61,12 @@ class Poller:
         self._next = 0
         self._draining = False
         self.faults = 0
-        self.now = time.monotonic()
+        self.now = clock()
         loop.add_reader(self._set.fileno(), self.drain)
+
+    def fileno(self) -> int:
+        """The set's own descriptor, readable when something in it is ready."""
+        return self._set.fileno()
 
     def close(self) -> None:
         """Leave the loop and close the set. The watched descriptors are their owners' to close."""
@@ -105,7 +110,7 @@ class Poller:
 
     def drain(self) -> None:
         """Handle what is ready, for one turn at most. Called by the loop."""
-        clock = time.monotonic
+        clock = self._clock
         self.now = started = clock()
         until = started + DRAIN_TURN_SECONDS
         get = self.handlers.get

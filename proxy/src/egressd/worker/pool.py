@@ -73,6 +73,10 @@ class Pool:
         """How many are idle."""
         return self._count
 
+    def idle(self) -> list[Upstream]:
+        """All idle connections, in no order."""
+        return [upstream for idle in self._idle.values() for upstream in idle]
+
     def take(self, key: Key, pinned: PinnedTarget) -> Upstream | None:
         """An idle connection to one of the pinned places, the most recently used first; it stays in the event set."""
         idle = self._idle.get(key)
@@ -112,8 +116,7 @@ class Pool:
 
     def clear(self) -> None:
         """Close all, as a policy swap and the end of the worker do."""
-        pools, self._idle = self._idle, {}
+        for upstream in self.idle():
+            upstream.close()
+        self._idle = {}
         self._count = 0
-        for idle in pools.values():
-            for upstream in idle:
-                upstream.close()

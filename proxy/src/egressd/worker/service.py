@@ -25,7 +25,6 @@ from egressd.worker.core import Channel, Core
 from egressd.worker.journal import Journal
 from egressd.worker.listener import Listener
 from egressd.worker.poller import Poller
-from egressd.worker.reporter import Reporter
 from egressd.worker.resolver import Resolver
 from egressd.worker.timers import Sweep
 
@@ -96,7 +95,6 @@ class Service:
         )
         core = Core(poller, Sweep(poller.now), resolver, journal, limits)
         core.log_required = bool(message.get("log_required", False))
-        core.reporter = Reporter(core)
         self._core = core
         self._tick()
 
