@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,10 +13,11 @@ import pytest
 from oz0_web.cli import EXIT_CODES, Exit, exit_code, main
 from oz0_web.grants import GRANT_PATH
 from oz0_web.stops import By, Code, Stop
-from support.fake_proxy import FakeProxy, Script, redirect, refusal, reply
+from support.fake_proxy import FakeProxy, Script, Site, redirect, refusal, reply
 from support.web_rig import authority, grant, run_command, site
 
 URL = "https://a.example/"
+AUDIT_FOLDER = Path(__file__).parents[1] / "support" / "audit_site"
 
 
 @pytest.fixture
@@ -50,7 +52,8 @@ def test_a_fetch_by_a_process_of_its_own_prints_the_page_and_exits_with_0(truste
 
 @pytest.mark.slow
 def test_a_unix_socket_works_the_same(trusted: str, tmp_path: Path) -> None:
-    routes = {GRANT_PATH: grant("a.example"), "a.example:443": site("a.example", {"/": reply(b"page")})}
+    routes: dict[str, Script | Site] = {GRANT_PATH: grant("a.example")}
+    routes["a.example:443"] = site("a.example", {"/": reply(b"page")})
     with FakeProxy(routes, path=tmp_path / "job.sock") as proxy:
         done = run_command("fetch", URL, environ={"OZ0_WEB_PROXY": proxy.url, "SSL_CERT_FILE": trusted})
 
@@ -106,7 +109,7 @@ def test_a_refusal_is_told_with_its_command_and_exits_with_3(
         json_out, json_err = capfd.readouterr()
 
     assert (plain, out) == (3, "")
-    assert "oz0-web: The egress policy" in err
+    assert "oz0-web: Refused by the egress policy" in err
     assert "egressctl tenant acme allow b.example" in err
     assert (as_json, json_err) == (3, "")
     error = json.loads(json_out)["error"]
@@ -301,3 +304,47 @@ def test_ctrl_c_exits_with_130(environ: pytest.MonkeyPatch) -> None:
     environ.setattr("oz0_web.cli._run", interrupt)
     with proxy_with(b"") as proxy:
         assert run("fetch", URL, proxy=proxy, environ=environ) == 130
+
+
+@pytest.mark.slow
+def test_neither_parser_nor_schema_library_is_loaded_before_the_first_byte_leaves() -> None:
+    heavy = {
+        "turbohtml",
+        "html5lib",
+        "bs4",
+        "markdownify",
+        "pydantic",
+        "asyncio",
+        "email",
+        "http.client",
+        "urllib.request",
+    }
+    modules = "oz0_web.cli, oz0_web.tools, oz0_web.facades.oz0, trio"
+    program = f"import sys, {modules}; print([name for name in sys.argv[1:] if name in sys.modules])"
+
+    done = subprocess.run(
+        [sys.executable, "-c", program, *sorted(heavy)], capture_output=True, text=True, check=True, timeout=30
+    )
+
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.slow
+@pytest.mark.case("H21")
+@pytest.mark.parametrize("target", [URL, "http://a.example/", "https://b.example/"])
+def test_a_fetch_looks_nothing_up_and_connects_to_nothing_but_the_proxy(target: str, trusted: str) -> None:
+    with proxy_with(reply(b"page")) as proxy:
+        proxy.routes["http://a.example/"] = reply(b"page")
+        done = run_command(
+            "fetch",
+            target,
+            environ={
+                "OZ0_WEB_PROXY": proxy.url,
+                "SSL_CERT_FILE": trusted,
+                "PYTHONPATH": str(AUDIT_FOLDER),
+                "AUDIT_ALLOW": proxy.url,
+            },
+        )
+
+    assert "audit:" not in done.err
+    assert done.code == (3 if "b.example" in target else 0)

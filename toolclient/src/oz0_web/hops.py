@@ -8,6 +8,7 @@ everything again, so nothing here opens anything; it saves a request and says wh
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from ipaddress import IPv4Network, IPv6Network
 
@@ -157,9 +158,14 @@ def _not_public(url: Url, reason: Reason) -> Stop:
 
 
 def _shown(text: str) -> str:
-    """Give a URL that did not parse in a form fit for a message: bounded, printable, no password in it."""
-    scheme, separator, rest = text[:_SHOWN_CHARACTERS].partition("://")
-    if separator:
-        authority, slash, path = rest.partition("/")
-        text = f"{scheme}://{'…@' if '@' in authority else ''}{authority.rpartition('@')[2]}{slash}{path}"
-    return "".join(character if character.isprintable() else "�" for character in text[:_SHOWN_CHARACTERS])
+    """Give a URL that did not parse in a form fit for a message: bounded, printable, no password in it.
+
+    Where such a text has an at sign anywhere before its query, all before the last one goes: what is user info and what
+    is path is just what could not be told.
+    """
+    text = text[:_SHOWN_CHARACTERS]
+    front, mark, query = re.split(r"([?#])", text, maxsplit=1) if re.search("[?#]", text) else (text, "", "")
+    if "@" in front:
+        scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]*://|", front)
+        front = f"{scheme[0] if scheme else ''}…@{front.rpartition('@')[2]}"
+    return "".join(each if each.isprintable() else "�" for each in f"{front}{mark}{query}")

@@ -20,10 +20,16 @@ from oz0_web.stops import POLICY_CODES, By, Code, Stop
 _USUAL_COMMAND = "egressctl tenant {tenant} allow {host}"
 _UNKNOWN_TENANT = "TENANT"
 _RETRYABLE_CODES = frozenset({Code.RESOLVE_FAILED, Code.CONNECTION_FAILED, Code.TIMED_OUT})
-# Where a rule would help; the floor and broken requests are lifted by nothing.
-_NO_OTHER_ROUTE = (
-    "This is the egress policy, not a fault of the network: another tool, address or proxy will not get there."
-)
+_REFUSALS = frozenset({Code.NOT_ALLOWED, Code.NOT_PUBLIC, Code.PROXY_REFUSED})
+_NO_OTHER_ROUTE = "This is the egress policy, not a fault of the network: do not look for another route."
+_CREDENTIALS_BELONG = "Put the job's credential into the proxy variable (http://JOB:TOKEN@ADDRESS:PORT)."
+_CHECK_PROXY = "Nothing is sent past it: check that it runs, and that the proxy variable names it."
+_WHO = {
+    By.CLIENT: "oz0-web",
+    By.LIST: "the egress policy as this job's grant shows it",
+    By.PROXY: "the egress proxy",
+    By.SITE: "the site",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,21 +54,39 @@ def tell(stop: Stop, grant: GrantDocument | None) -> Told:
         stop: What ended the visit.
         grant: The job's grant where it is known; it names the tenant and the command.
     """
-    text = " ".join(part for part in (_happened(stop), _advice(stop, grant), _way(stop.chain, stop.url)) if part)
-    return Told(text, stop.code in POLICY_CODES, _is_retryable(stop))
+    happened = _refused(stop, grant) if stop.code in _REFUSALS else _happened(stop)
+    return Told(
+        text=f"{happened} {_way(stop.chain, stop.url)}".rstrip(),
+        is_policy=stop.code in POLICY_CODES,
+        is_retryable=_is_retryable(stop),
+    )
+
+
+def _refused(stop: Stop, grant: GrantDocument | None) -> str:
+    """Tell a refusal of the policy or the proxy: who, the reason's token, and the shared sentence with the command."""
+    who = _WHO[stop.by]
+    host = stop.target.authority if stop.target is not None else stop.url
+    if stop.reason == Reason.CREDENTIALS_REQUIRED.value:
+        return f"Refused by {who} ({stop.reason}): {host}: it wants to know which job asks. {_CREDENTIALS_BELONG}"
+    reason = _known(stop.reason)
+    if reason is None:
+        said = "; ".join(part for part in (stop.reason, stop.detail) if part)
+        return f"Refused by {who} ({said or 'without a reason'}): {host}. {_NO_OTHER_ROUTE}"
+    decided = f"{stop.reason}, rule {stop.rule}" if stop.rule else stop.reason
+    refusal = Refusal(reason, _stage(stop), target=stop.target)
+    command = grant.command if grant is not None and grant.command else _USUAL_COMMAND
+    tenant = grant.tenant if grant is not None else _UNKNOWN_TENANT
+    return f"Refused by {who} ({decided}): {sentence(refusal, tenant=tenant, command_template=command)}"
 
 
 def _happened(stop: Stop) -> str:
     host = stop.target.authority if stop.target is not None else stop.url
-    rule = f" (rule: {stop.rule})" if stop.rule else ""
     detail = f": {stop.detail}" if stop.detail else ""
     match stop.code:
         case Code.BAD_URL:
             return f"Not fetched: {stop.url} is not a URL that can be fetched{detail}."
         case Code.SCHEME_REFUSED:
             return f"Not fetched: {stop.url} is neither http nor https, and nothing else is fetched."
-        case Code.NOT_ALLOWED | Code.NOT_PUBLIC | Code.PROXY_REFUSED:
-            return f"{_WHO[stop.by]} refused {host}{_reason(stop)}{rule}."
         case Code.DOWNGRADE_REFUSED:
             return f"Not followed: the site redirects from https to {stop.url}, and http can be read on the way."
         case Code.TYPE_REFUSED:
@@ -90,38 +114,17 @@ def _happened(stop: Stop) -> str:
         case Code.SITE_BROKE_HTTP:
             return f"The site {host} broke HTTP{detail}."
         case Code.PROXY_FAILED:
-            return f"The egress proxy did not work{detail}."
+            return f"The egress proxy did not work{detail}. {_CHECK_PROXY}"
         case Code.TRUST_STORE:
             return f"No certificate could be trusted{detail}."
-
-
-_WHO = {
-    By.CLIENT: "oz0-web",
-    By.LIST: "The egress policy (this job's grant)",
-    By.PROXY: "The egress proxy",
-    By.SITE: "The site",
-}
+        case Code.NOT_ALLOWED | Code.NOT_PUBLIC | Code.PROXY_REFUSED:
+            raise AssertionError(stop.code)  # `_refused` tells these
 
 
 def _reason(stop: Stop) -> str:
-    parts = [stop.reason or "", stop.detail if stop.by is By.PROXY else ""]
-    said = "; ".join(part for part in parts if part)
+    """Give the proxy's reason for a failure, in brackets; its own words only where the reason is not known."""
+    said = stop.reason if _known(stop.reason) is not None else stop.reason or stop.detail
     return f" ({said})" if said else ""
-
-
-def _advice(stop: Stop, grant: GrantDocument | None) -> str:
-    if stop.code is Code.PROXY_FAILED:
-        return "Nothing is sent past the proxy; check that it runs and that the proxy variable names it."
-    if stop.code not in POLICY_CODES or stop.reason is None or stop.target is None:
-        return ""
-    if stop.reason == Reason.CREDENTIALS_REQUIRED.value:
-        return "The proxy wants to know which job this is: put the job's credential into the proxy variable (http://JOB:TOKEN@…)."
-    if (reason := _known(stop.reason)) is None:
-        return _NO_OTHER_ROUTE
-    refusal = Refusal(reason, _stage(stop), target=stop.target, rule=stop.rule)
-    command = grant.command if grant is not None else _USUAL_COMMAND
-    tenant = grant.tenant if grant is not None else _UNKNOWN_TENANT
-    return sentence(refusal, tenant=tenant, command_template=command)
 
 
 def _stage(stop: Stop) -> Stage:
@@ -133,7 +136,9 @@ def _stage(stop: Stop) -> Stage:
     return Stage.FLOOR if stop.code is Code.NOT_PUBLIC and not is_private else Stage.ALLOW
 
 
-def _known(token: str) -> Reason | None:
+def _known(token: str | None) -> Reason | None:
+    if token is None:
+        return None
     try:
         return Reason(token)
     except ValueError:
@@ -141,7 +146,7 @@ def _known(token: str) -> Reason | None:
 
 
 def _is_retryable(stop: Stop) -> bool:
-    if stop.reason is not None and (reason := _known(stop.reason)) is not None:
+    if (reason := _known(stop.reason)) is not None:
         return reason in RETRYABLE
     return stop.code in _RETRYABLE_CODES
 

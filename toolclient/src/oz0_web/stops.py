@@ -124,7 +124,7 @@ def proxy_stop(url: Url, status: int, phrase: str, received: Received | None) ->
             url=url.text,
             target=url.target,
             reason=Reason.CREDENTIALS_REQUIRED.value if status == _CREDENTIALS else None,
-            detail=answer if is_refusal else f"{answer}, without a reason; is it a proxy?",
+            detail=answer if is_refusal else f"{answer} and gave no reason, as a server that is no proxy would",
             status=status,
         )
     reason = received.reason
