@@ -70,6 +70,21 @@ def test_what_two_parsers_might_read_in_two_ways_is_no_url(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        *("https://me:pw@e.example/", "me:pw@e.example", "//me:pw@e.example/", "https:me:pw@e.example"),
+        "http://me:pw\\@e.example",
+    ],
+)
+def test_user_info_is_never_shown(text: str) -> None:
+    stop = read_url(text)
+
+    assert isinstance(stop, Stop)
+    assert "pw" not in stop.url
+    assert stop.url.endswith(("@e.example", "@e.example/"))
+
+
+@pytest.mark.parametrize(
     "text", ["ftp://example.org/", "file:///etc/passwd", "javascript:x", "ws://example.org/", "data:,x"]
 )
 def test_other_schemes_are_refused_as_that(text: str) -> None:
