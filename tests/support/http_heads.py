@@ -1,26 +1,23 @@
 """Feeds readers of heads in pieces, and reads llhttp's own test documents, for the tests of heads and framing.
 
-Decides nothing about what is right. The documents are read where `OZ0_CORPORA` says, and are no part of the project.
+Decides nothing about what is right. The documents are no part of the project.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, repeat
-from pathlib import Path
 
 from egressd.http_head import NEED_MORE, BadHead, HeadReader, NeedMore, ReplyHead, ReplyReader, RequestHead
-from support.project import ROOT
+from support.corpora import CORPORA
 
 Reader = HeadReader | ReplyReader
 Answer = RequestHead | ReplyHead | NeedMore | BadHead
-CORPORA = Path(os.environ.get("OZ0_CORPORA", ROOT / ".." / "shared" / "corpora"))
 _EXAMPLE = re.compile(
     r'^#+ (?P<title>.*)\n(?:(?!^#).*\n)*?<!-- meta=\{"type": "(?P<kind>[a-z-]+)".*\} -->\n'
-    r"```http\n(?P<data>(?:.*\n)*?)```\s+```log\n(?P<log>(?:.*\n)*?)```",
+    r"```http\n(?P<data>(?:(?!```).*\n)*)```\s+```log\n(?P<log>(?:(?!```).*\n)*)```",
     re.MULTILINE,
 )
 _ESCAPES = {r"\r": "\r", r"\n": "\n", r"\t": "\t", r"\f": "\f"}
