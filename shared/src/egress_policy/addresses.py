@@ -235,6 +235,11 @@ def is_floor_network(network: Network) -> bool:
     return _FLOOR.holds(folded) or (folded.num_addresses == 1 and folded.network_address in METADATA)
 
 
+def is_private_network(network: Network) -> bool:
+    """Whether the table makes every address of a network private, single metadata addresses apart."""
+    return _PRIVATE.holds(fold_network(network))
+
+
 @dataclass(frozen=True, slots=True)
 class Reach:
     """What the node adds to the table.

@@ -103,7 +103,7 @@ def to_name(text: str) -> HostName | BadName:
     try:
         labels = [_to_ascii(label) for label in idna.uts46_remap(text, std3_rules=False).split(".")]
         _check_bidi(labels)
-    except (idna.IDNAError, UnicodeError, ValueError) as error:
+    except ValueError as error:  # idna and the codec raise kinds of it
         return BadName(f"no host name by UTS 46: {_shown(str(error))}")
     return parse_name(".".join(labels))
 
@@ -113,8 +113,10 @@ def _to_ascii(label: str) -> str:
         if label.startswith("xn--"):
             _check_label(_decoded(label))
         return label
-    if label.startswith("xn--") or len(label) > LABEL_MAX_LENGTH:
-        raise ValueError("a label that is too long or looks like an A-label")
+    if len(label) > LABEL_MAX_LENGTH:
+        raise ValueError("a label is too long")
+    if label.startswith("xn--"):
+        raise ValueError("a label that only looks like an A-label")
     _check_label(label)
     return "xn--" + label.encode("punycode").decode("ascii")
 

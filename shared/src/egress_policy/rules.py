@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from egress_policy.addresses import AddressClass, classify, is_floor_network
+from egress_policy.addresses import is_floor_network, is_private_network
 from egress_policy.matching import ListKind, Match, MatchOutcome, RuleList, RuleSet
 from egress_policy.names import HostName, is_floor_name, needs_exact_rule
 from egress_policy.rule_text import SNI_MODES, BadRule, Rule, RuleForm, parse_rule, shown
@@ -182,7 +182,9 @@ class _Reader:
 
     def _check_allow(self, number: int, column: int, rule: Rule, together: RuleSet) -> None:
         if (shadow := together.shadow_of(rule)) is not None:
-            bad = BadRule(shown(rule.text), f"can never take effect: `{shown(shadow.text)}` denies all of it", "one")
+            bad = BadRule(
+                shown(rule.text), f"can never take effect: `{shown(shadow.text)}` denies all of it", "one of the two"
+            )
             self._tell(number, column, bad, severity="warning")
         if (idle := self._why_idle(rule)) is not None:
             self._tell(number, column, BadRule(shown(rule.text), *idle), severity="warning")
@@ -194,8 +196,7 @@ class _Reader:
         if rule.network is not None:
             if is_floor_network(rule.network):
                 return "can never take effect: the floor is closed to every rule", "nothing"
-            is_private = classify(rule.network.network_address) is AddressClass.PRIVATE
-            if self._kind is ListKind.PLUGIN and rule.form is RuleForm.ADDRESS and is_private:
+            if self._kind is ListKind.PLUGIN and is_private_network(rule.network):
                 return "can never take effect: a plugin's list opens no private address", "it in the tenant's list"
             return None
         if rule.name is None:
