@@ -142,7 +142,6 @@ class _Reader:
         while self._take(";"):
             self._skip(_SPACES)
             key = self._expect(_KEY).group()
-            found.pop(key, None)
             found[key] = self._bare_item() if self._take("=") else True
         return found
 
