@@ -50,6 +50,7 @@ class Place:
         channel: The proxy's Unix socket as the sandbox sees it.
         counters: What the node has sent so far.
         sandboxed: Whether the sandbox has no other way out.
+        no_way: What the kernel says of a direct connection in the sandbox.
     """
 
     dns: DnsServer
@@ -64,6 +65,7 @@ class Place:
     ca_file: Path
     sandboxed: bool
     traps: TlsSite
+    no_way: str = "Network is unreachable"
     description: Sequence[str] = field(default_factory=tuple)
 
     def url(self, name: str, path: str = "/") -> str:
@@ -148,7 +150,7 @@ def _loopback(stack: ExitStack, home: Path, authority: trustme.CA) -> Place:
         in_sandbox=lambda words: [*bubble, *words], on_node=list,
         channel=SANDBOX_FOLDER / "proxy.sock" if bubble else running.channel, admin=running.admin,
         counters=lambda: Counters(sum(site.accepted for site in served) + traps.accepted, dns.total),
-        ca_file=home / "ca.pem", sandboxed=bool(bubble), traps=traps,
+        ca_file=home / "ca.pem", sandboxed=bool(bubble), traps=traps, no_way="Connection refused",
         description=(
             "internet   loopback: a DNS server, and TLS sites on 127.64.0.0/24, which egressd takes for public",
             'node       egressd on this machine itself, with unsafe_reach = ["127.64.0.0/24"]',

@@ -136,6 +136,10 @@ class Origin:
     def port(self) -> int:
         return self.address[1]
 
+    def is_quiet(self) -> bool:
+        """Whether no connection is open on this side."""
+        return not self._open
+
     def __enter__(self) -> Self:
         for listener in self.listeners:
             self._spawn(self._accept, listener)
@@ -183,9 +187,9 @@ class Origin:
                 with self.tls.wrap_socket(raw, server_side=True, suppress_ragged_eofs=True) as inside:
                     self.talk(Visit(self, inside))
         finally:
+            stream.close()
             with self._lock:
                 self._open.discard(stream)
-            stream.close()
 
 
 def listener(address: str = "127.0.0.1", port: int = 0) -> socket.socket:

@@ -6,6 +6,7 @@ import socket
 
 import pytest
 
+from support.lab_daemon import wait_until
 from support.lab_origin import Talk, Visit, pages
 from support.lab_wire import get_request, parse_reply, read_all, read_head
 from support.lab_world import World
@@ -156,6 +157,7 @@ def test_an_upstream_connection_that_ended_while_kept_is_not_used(loopback: Worl
             body = b"number %d" % number
             reply = loopback.daemon.ask(get_request(url, f"Content-Length: {len(body)}", method="POST") + body)
             assert (reply.status, reply.body) == (200, body)
+            wait_until(origin.is_quiet, "the origin to have closed the connection that the proxy keeps")
 
 
 @pytest.mark.case("F2", "F3")

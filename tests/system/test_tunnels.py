@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import socket
+import struct
+import termios
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
-from support.lab_daemon import Daemon
+from support.lab_daemon import Daemon, wait_until
 from support.lab_origin import Visit
 from support.lab_wire import connect_request, get_request, parse_reply, read_all, read_head
-from support.lab_world import World
+from support.lab_world import LOOPBACK_SITE, World
 
 OK = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
@@ -53,6 +56,27 @@ def test_bytes_in_the_same_packet_as_the_connect_reach_the_origin_after_the_200(
         client.sendall(connect_request(f"{loopback.echo_name}:{origin.port}") + b"early bytes")
         client.shutdown(socket.SHUT_WR)
         assert read_all(client) == OK + b"early bytes"
+
+
+@pytest.mark.case("E1", "E2", "E3")
+def test_what_a_client_sends_while_its_name_is_looked_up_is_payload_and_never_a_second_head(loopback: World) -> None:
+    name = loopback.name_with(LOOPBACK_SITE)
+    second = connect_request("other.example:443")
+    with loopback.origin(echo) as origin, loopback.open_daemon.connect() as client:
+        loopback.dns.hold(name)
+        client.sendall(connect_request(f"{name}:{origin.port}"))
+        loopback.dns.wait_until(lambda: loopback.dns.count(name) == 2)
+        client.sendall(second)
+        client.shutdown(socket.SHUT_WR)
+        _wait_until_read(client)
+        loopback.dns.release()
+        assert read_all(client) == OK + second
+        assert loopback.dns.count("other.example") == 0
+
+
+def _wait_until_read(client: socket.socket) -> None:
+    """Wait until the other side has taken everything that was sent (SIOCOUTQ of a Unix socket counts down to none)."""
+    wait_until(lambda: struct.unpack("i", fcntl.ioctl(client, termios.TIOCOUTQ, bytes(4)))[0] == 0, "the proxy to read")
 
 
 @pytest.mark.case("E9")
