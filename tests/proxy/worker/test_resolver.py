@@ -17,14 +17,14 @@ from egressd.answers import Answers, ResolveFault
 from egressd.limits import DNS_ANSWER_MAX_ADDRESSES, DNS_CACHE_MAX_NAMES, DNS_JOB_MAX_LOOKUPS
 from egressd.worker import resolver as resolver_module
 from egressd.worker.resolver import Resolver
-from support import loops
 from support.dns_server import DnsServer, Step, bind_pair
 from support.lab_daemon import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
-assert loops  # makes what libuv keeps for the whole process, before a test is held to its descriptors
+# The first loop of a process makes a pipe that libuv keeps for good; no single test is to be blamed for it.
+uvloop.new_event_loop().close()
 
 V4, V6 = "192.0.2.1", "2001:db8::1"
 OTHER = "198.51.100.7"
@@ -32,8 +32,6 @@ OTHER = "198.51.100.7"
 SHORT_SECONDS = 0.4
 # A time at which nothing that was remembered before holds any more.
 LATER_SECONDS = 301.0
-
-Scenario = "Callable[[Asker], Coroutine[Any, Any, None]]"
 
 
 class Asker:
@@ -68,6 +66,12 @@ class Asker:
         """Wait for a condition on the server's questions, the loop running on."""
         await asyncio.to_thread(server.wait_until, condition)
 
+    async def when(self, condition: Callable[[], bool]) -> None:
+        """Wait for a condition on the resolver."""
+        async with asyncio.timeout(10):
+            while not condition():  # noqa: ASYNC110 - the resolver tells nobody, and need not
+                await asyncio.sleep(0.002)
+
 
 @pytest.fixture
 def dns() -> Iterator[DnsServer]:
@@ -77,16 +81,13 @@ def dns() -> Iterator[DnsServer]:
 
 
 @pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
-def run(request: pytest.FixtureRequest) -> Iterator[Callable[..., None]]:
+def run(request: pytest.FixtureRequest) -> Callable[..., None]:
     """Run a scenario with a resolver on either loop; afterwards the library's threads have closed what they opened."""
-    before = len(list(Path("/proc/self/fd").iterdir()))
-    inside = 0
 
     def runner(
         scenario: Callable[[Asker], Coroutine[Any, Any, None]], servers: tuple[str, ...], timeout_seconds: float = 5.0
     ) -> None:
-        nonlocal inside
-        inside = len(list(Path("/proc/self/fd").iterdir()))
+        before = len(list(Path("/proc/self/fd").iterdir()))
 
         async def call() -> None:
             asker = Asker(servers, timeout_seconds)
@@ -97,10 +98,9 @@ def run(request: pytest.FixtureRequest) -> Iterator[Callable[..., None]]:
 
         with asyncio.Runner(loop_factory=request.param) as loop:
             loop.run(call())
-        wait_until(lambda: len(list(Path("/proc/self/fd").iterdir())) <= inside, "the library to close its sockets")
+        wait_until(lambda: len(list(Path("/proc/self/fd").iterdir())) <= before, "the library to close its sockets")
 
-    yield runner
-    assert before >= 0
+    return runner
 
 
 # What is asked
@@ -181,6 +181,7 @@ def test_a_name_server_has_a_port_in_either_family(place: int, dns: DnsServer, r
     run(scenario, (dns.addresses[place],))
 
 
+@pytest.mark.slow
 def test_the_second_name_server_is_asked_when_the_first_is_silent(dns: DnsServer, run: Callable[..., None]) -> None:
     with DnsServer() as silent:
         silent.set_how("site.test", "drop")
@@ -271,6 +272,7 @@ def test_a_family_that_fails_counts_as_none(how: str, dns: DnsServer, run: Calla
     run(scenario, dns.addresses[:1], SHORT_SECONDS)
 
 
+@pytest.mark.slow
 def test_a_look_up_ends_within_its_time(dns: DnsServer, run: Callable[..., None]) -> None:
     dns.set_how("odd.test", "drop")
 
@@ -414,11 +416,6 @@ def test_a_failure_is_remembered_for_a_second(dns: DnsServer, run: Callable[...,
 @pytest.mark.case("C7")
 def test_rotating_addresses_replace_each_other_and_do_not_pile_up(dns: DnsServer, run: Callable[..., None]) -> None:
     dns.set("turn.test", "A", *(Step((f"192.0.2.{i}",)) for i in range(5)))
-
-    async def scenario(asker: Asker) -> None:
-        for i in range(5):
-            assert await asker.addresses("turn.test", i * LATER_SECONDS) == [f"192.0.2.{i}"]
-            asker.start += LATER_SECONDS
 
     # The clock moves with the start, so that each answer is dated by its own time.
     async def moving(asker: Asker) -> None:
@@ -594,6 +591,7 @@ def test_what_was_given_up_before_its_turn_is_never_asked(dns: DnsServer, run: C
     run(scenario, dns.addresses[:1])
 
 
+@pytest.mark.slow
 def test_the_wait_for_a_turn_is_part_of_the_time(dns: DnsServer, run: Callable[..., None]) -> None:
     names = [f"n{i}.slow.test" for i in range(DNS_JOB_MAX_LOOKUPS)]
     for name in names:
@@ -620,6 +618,7 @@ class Exhausted(Resolver):
 
 def test_a_channel_that_cannot_be_opened_is_a_failure_of_the_look_up(dns: DnsServer, run: Callable[..., None]) -> None:
     async def scenario(asker: Asker) -> None:
+        await asker.resolver.close()
         asker.resolver = Exhausted(dns.addresses[:1], loop=asker.loop, clock=lambda: asker.start)
         assert await asker.addresses("site.test") == [V4, V6]
         asker.resolver._servers = ("127.0.0.9",)
@@ -632,6 +631,7 @@ def test_a_channel_that_cannot_be_opened_is_a_failure_of_the_look_up(dns: DnsSer
 # Signs of life
 
 
+@pytest.mark.slow
 def test_silence_about_names_alone_does_not_make_the_name_servers_dead(
     dns: DnsServer, run: Callable[..., None]
 ) -> None:
@@ -647,6 +647,7 @@ def test_silence_about_names_alone_does_not_make_the_name_servers_dead(
     run(scenario, dns.addresses[:1], 0.1)
 
 
+@pytest.mark.slow
 def test_name_servers_that_say_nothing_are_dead_until_they_speak(
     dns: DnsServer, run: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -658,12 +659,8 @@ def test_name_servers_that_say_nothing_are_dead_until_they_speak(
         for i in range(3):
             assert not asker.resolver.dead
             await asker.fault(f"n{i}.test")
-        seen = set()
-        async with asyncio.timeout(5):
-            while seen != {True} or asker.resolver.dead:
-                if asker.resolver.dead:
-                    seen.add(True)
-                await asyncio.sleep(0)
+        await asker.when(lambda: asker.resolver.dead)
+        await asker.when(lambda: not asker.resolver.dead)
         assert dns.count("", "NS") >= 5
 
     run(scenario, dns.addresses[:1], 0.1)

@@ -24,6 +24,8 @@ import aiodns
 import pycares
 
 from egress_policy.addresses import parse_address
+from egress_policy.names import HostName, parse_name
+from egress_policy.targets import Target, parse_authority
 from egressd.answers import (
     TYPE_A,
     TYPE_AAAA,
@@ -40,10 +42,10 @@ from egressd.limits import (
     DNS_CACHE_MAX_NAMES,
     DNS_JOB_MAX_LOOKUPS,
     DNS_PROBE_SECONDS,
-    DNS_SILENT_MAX_LOOKUPS,
     DNS_TIMEOUT_SECONDS,
 )
 from egressd.worker.memory import Memory
+from egressd.worker.pulse import Pulse
 from egressd.worker.turns import Turns
 
 if TYPE_CHECKING:
@@ -118,7 +120,6 @@ class Resolver:
     Attributes:
         lookups: How many names were asked for at the name servers.
         failures: How many of them ended without an answer or with an odd one; "no such name" is not among them.
-        dead: Whether the name servers give no sign of life.
     """
 
     def __init__(
@@ -137,12 +138,15 @@ class Resolver:
 
         Raises:
             ValueError: A server is not written in one of these forms.
+            pycares.AresError: No memory, or no descriptors.
         """
+        wrong = [server for server in servers if not _is_server(server)]
+        if wrong:
+            raise ValueError(f"not name servers: {', '.join(wrong)}")
         for variable in _ENVIRONMENT:
             os.environ.pop(variable, None)
         self.lookups = 0
         self.failures = 0
-        self.dead = False
         self._servers = servers
         self._loop = loop
         self._timeout = timeout_seconds
@@ -151,15 +155,11 @@ class Resolver:
         self._memory = Memory()
         self._questions: dict[str, _Question] = {}
         self._turns: Turns[_Question] = Turns(DNS_JOB_MAX_LOOKUPS)
+        self._retired: set[_Channel] = set()
         self._closing: set[asyncio.Task[None]] = set()
-        self._silent = 0
-        self._probing = False
-        self._next_probe: asyncio.TimerHandle | None = None
+        self._pulse = Pulse(loop, self._probe, seconds=DNS_PROBE_SECONDS)
         self._closed = False
-        try:
-            self._channel = self._open()
-        except (pycares.AresError, UnicodeEncodeError) as error:
-            raise ValueError(f"not name servers: {', '.join(servers)}") from error
+        self._channel = self._open()
 
     def set_hosts(self, hosts: Mapping[str, tuple[str, ...]]) -> None:
         """Give names addresses that replace their look-up; a name with one that is no address has none."""
@@ -201,7 +201,7 @@ class Resolver:
         """
         lookup = Lookup(on_done)
         known = self._known(name, now)
-        if known is None and (self._closed or not self._servers or not name.isascii()):
+        if known is None and (self._closed or not self._servers or not _is_name(name)):
             known = ResolveFault("failed")
         if known is not None:
             self._loop.call_soon(lookup.deliver, known)
@@ -295,7 +295,9 @@ class Resolver:
                 self._channel = self._open()
             except pycares.AresError:  # no memory, no descriptors
                 return None
-            if not channel.owes:
+            if channel.owes:
+                self._retired.add(channel)
+            else:
                 self._close(channel)
             channel = self._channel
         channel.asked.add(name)
@@ -313,7 +315,8 @@ class Resolver:
         answer: _Response,
     ) -> None:
         channel.owes -= 1
-        if not channel.owes and channel is not self._channel:
+        if not channel.owes and channel in self._retired:
+            self._retired.discard(channel)
             self._close(channel)
         on_answer(answer)
 
@@ -324,54 +327,53 @@ class Resolver:
 
     # Signs of life
 
+    @property
+    def dead(self) -> bool:
+        """Whether the name servers give no sign of life."""
+        return self._pulse.dead
+
     def _count(self, question: _Question, result: Answers | ResolveFault) -> None:
         if isinstance(result, ResolveFault) and result.kind != "nxdomain":
             self.failures += 1
         if question.heard:
-            self._silent = 0
-            self.dead = False
-            return
-        self._silent += 1
-        if self._silent >= DNS_SILENT_MAX_LOOKUPS and not self._probing:
-            self._probe()
+            self._pulse.heard()
+        else:
+            self._pulse.missed()
 
-    def _probe(self) -> None:
-        """Ask the name servers for the root, which costs them nothing and tells them nothing.
-
-        Silence about names alone is no proof: whoever owns a zone can make it never answer.
-        """
-        self._probing = True
+    def _probe(self, on_answer: Callable[[bool], None]) -> None:
+        """Ask for the name servers of the root, which costs the one asked nothing and tells it nothing."""
         channel = self._channel_for(_ROOT)
-        if channel is not None:
-            self._ask(channel, _ROOT, _NS, self._on_probe)
+        if channel is None:
+            self._loop.call_soon(on_answer, False)
         else:
-            self._probe_later()
-
-    def _on_probe(self, answer: _Response) -> None:
-        _, heard = _outcome(_ROOT, _NS, answer)
-        self.dead = not heard
-        if heard:
-            self._silent = 0
-            self._probing = False
-        else:
-            self._probe_later()
-
-    def _probe_later(self) -> None:
-        if not self._closed:
-            self._next_probe = self._loop.call_later(DNS_PROBE_SECONDS, self._probe)
+            self._ask(channel, _ROOT, _NS, lambda answer: on_answer(_outcome(_ROOT, _NS, answer)[1]))
 
     # The end
 
     async def close(self) -> None:
         """Close every channel; who still waits gets a fault."""
         self._closed = True
-        if self._next_probe is not None:
-            self._next_probe.cancel()
+        self._pulse.stop()
         for question in list(self._questions.values()):
             self._finish(question)
-        self._close(self._channel)
+        for channel in (self._channel, *self._retired):
+            self._close(channel)
+        self._retired.clear()
         for task in list(self._closing):
             await task
+
+
+def _is_server(text: str) -> bool:
+    if parse_address(text) is not None:
+        return True
+    target = parse_authority(text.encode("ascii", "backslashreplace"))
+    return isinstance(target, Target) and not isinstance(target.host, HostName)
+
+
+def _is_name(text: str) -> bool:
+    """Whether this is a name in its one form; callers have such names only, and nothing else is ever asked for."""
+    name = parse_name(text)
+    return isinstance(name, HostName) and name.text == text
 
 
 def _outcome(name: str, record_type: int, answer: _Response) -> tuple[Found | Failure, bool]:
