@@ -46,10 +46,15 @@ def read_list(folder: Path, kind: ListKind, name: str) -> str:
         return ""
     except OSError as error:
         raise ListFault(f"{source}: {error.strerror}") from error
-    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
+    try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise ListFault(f"{source}: not a file")
-        raw = file.read(LIST_MAX_BYTES + 1)
+        with open(descriptor, "rb", closefd=False) as file:
+            raw = file.read(LIST_MAX_BYTES + 1)
+    except OSError as error:
+        raise ListFault(f"{source}: {error.strerror}") from error
+    finally:
+        os.close(descriptor)
     if len(raw) > LIST_MAX_BYTES:
         raise ListFault(f"{source}: larger than {LIST_MAX_BYTES} bytes")
     try:

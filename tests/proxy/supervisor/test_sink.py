@@ -60,7 +60,22 @@ def test_a_full_pipe_takes_nothing_and_nobody_waits() -> None:
 
 
 @pytest.mark.slow
-def test_standard_output_is_opened_anew_so_that_its_own_flags_stay() -> None:
+def test_a_file_at_standard_output_is_written_where_standard_error_moves_on(tmp_path: Path) -> None:
+    script = """
+import sys
+from egressd.supervisor.sink import open_sink, write_line
+sink = open_sink(None)
+print("one", file=sys.stderr, flush=True)
+write_line(sink, "two")
+print("three", file=sys.stderr, flush=True)
+"""
+    with (tmp_path / "log").open("wb") as log:
+        subprocess.run([sys.executable, "-c", script], stdout=log, stderr=log, check=True)
+    assert (tmp_path / "log").read_text() == "one\ntwo\nthree\n"
+
+
+@pytest.mark.slow
+def test_a_pipe_at_standard_output_is_opened_anew_so_that_its_own_flags_stay() -> None:
     found = subprocess.run([sys.executable, "-c", SHOW_FLAGS], capture_output=True, text=True, check=True)
     assert found.stdout == "{}\n"
     assert found.stderr == "True\n"

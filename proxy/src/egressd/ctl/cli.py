@@ -11,7 +11,7 @@ import argparse
 import os
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -226,9 +226,8 @@ def _problems(text: str, outcome: Outcome) -> tuple[Problem, ...]:
 def _change(options: argparse.Namespace, place: Place, outcome: Outcome, now: float) -> None:
     """Edit the list, unless the result would be refused."""
     from egress_policy.rules import ListKind
-    from egressd.ctl import edit
+    from egressd.ctl import edit, writing
     from egressd.ctl.durations import read_duration
-    from egressd.ctl.writing import replace
     from egressd.list_files import read_list
 
     text = read_list(place.lists, ListKind.TENANT, outcome.tenant)
@@ -253,20 +252,25 @@ def _change(options: argparse.Namespace, place: Place, outcome: Outcome, now: fl
     outcome.changes = edited.changes
     outcome.changed = edited.text != text
     if outcome.changed:
-        replace(place.lists / outcome.file, edited.text)
+        writing.replace(place.lists / outcome.file, edited.text)
 
 
 def _read_rules(options: argparse.Namespace, outcome: Outcome) -> list[Rule]:
+    """Read the rules that were given; what is wrong with any of them is added to the problems."""
     from egress_policy.rules import Problem
     from egressd.ctl.edit import read_rule
 
-    rules = []
+    rules: list[Rule] = []
     for text in options.rules:
         found = read_rule(text, deny=outcome.verb == "deny")
         if isinstance(found, Problem):
             outcome.problems.append(found)
         else:
             rules.append(found)
+    # some mistakes, a whole registry among them, are a list's and not a rule's
+    for problem in _problems("\n".join(rule.text for rule in rules), outcome):
+        if problem.severity == "error":
+            outcome.problems.append(replace(problem, source="the rule", line=0, column=None))
     return rules
 
 

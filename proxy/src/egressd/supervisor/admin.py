@@ -26,6 +26,7 @@ from egressd.supervisor.policy import Report
 BODY_MAX_BYTES = 1024
 # Connections of a stopped daemon are closed after this; nothing here takes long.
 SHUTDOWN_SECONDS = 1.0
+HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Server": "egressd"}
 
 
 class Node(Protocol):
@@ -51,8 +52,7 @@ class Node(Protocol):
 def answer(value: object, status: int = 200) -> web.Response:
     """Give a JSON response that no cache keeps."""
     body = json.dumps(value).encode("ascii") + b"\n"
-    headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
-    return web.Response(body=body, status=status, content_type="application/json", headers=headers)
+    return web.Response(body=body, status=status, content_type="application/json", headers=HEADERS)
 
 
 def refusal(status: int, problem: str) -> web.Response:
@@ -82,7 +82,7 @@ def make_app(node: Node, *, tcp: str | None, own_uid: Callable[[], int] = os.get
 
     async def metrics(_request: web.Request) -> web.Response:
         body, content_type = node.metrics()
-        return web.Response(body=body, headers={"Content-Type": content_type, "Cache-Control": "no-store"})
+        return web.Response(body=body, headers={**HEADERS, "Content-Type": content_type})
 
     async def describe(request: web.Request) -> web.Response:
         return answer(node.describe()) if _commander(request, own_uid()) is not None else _not_yours()

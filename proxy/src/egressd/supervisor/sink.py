@@ -1,13 +1,14 @@
 """Opens the place that decision records go to, in a way that neither waits nor overwrites.
 
-The descriptor is appended to and does not block, so that a full pipe or a slow terminal costs records (dropped,
-counted) and never traffic. Standard output is opened anew where the kernel lets us, because these two flags belong to
-the open file, which the daemon shares with the shell that started it. `daemon` opens it and hands it to the workers.
+A file is appended to. Nothing blocks, so that a full pipe or a slow terminal costs records (dropped, counted) and never
+traffic. A pipe or terminal at standard output is opened anew for that, because the flag belongs to the open file, which
+the daemon shares with the shell that started it. `daemon` opens the sink and hands it to the workers.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 FLAGS = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -32,13 +33,24 @@ def open_sink(path: Path | None) -> int:
         except OSError as error:
             raise SinkFault(f"records: {path}: {error.strerror}") from error
     try:
+        kind = os.fstat(STANDARD_OUTPUT).st_mode
+        if stat.S_ISFIFO(kind) or stat.S_ISCHR(kind):
+            return _open_anew()
+        sink = os.dup(STANDARD_OUTPUT)
+    except OSError as error:
+        raise SinkFault(f"records: standard output: {error.strerror}") from error
+    if stat.S_ISSOCK(kind):
+        # the journal's socket has no second opening; the only others who share it are our own processes
+        os.set_blocking(sink, False)
+    # a file never makes anyone wait, and is to be written where standard error, often the same file, moves on
+    return sink
+
+
+def _open_anew() -> int:
+    try:
         return os.open(f"/proc/self/fd/{STANDARD_OUTPUT}", FLAGS)
     except OSError:
-        # a socket (the journal's) has no second opening, and a stranger's terminal refuses one
-        try:
-            return os.dup(STANDARD_OUTPUT)
-        except OSError as error:
-            raise SinkFault(f"records: standard output: {error.strerror}") from error
+        return os.dup(STANDARD_OUTPUT)  # a stranger's terminal refuses a second opening
 
 
 def write_line(descriptor: int, line: str) -> bool:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 # Variables that make programs use a proxy. The proxy itself would go through itself, or through a stranger.
 PROXY_VARIABLES = frozenset({"http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy"})
+WORKER = (sys.executable, "-m", "egressd.worker")
 # Between a worker's last word and its exit; Python takes some 20 ms to fold up.
 EXIT_SECONDS = 2.0
 
@@ -51,7 +52,7 @@ def spawn(command: Sequence[str] = (), *, user: tuple[int, int] | None = None) -
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     with theirs:
-        argv = [*(command or (sys.executable, "-m", "egressd.worker")), "--control-fd", str(theirs.fileno())]
+        argv = [*(command or WORKER), "--control-fd", str(theirs.fileno())]
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
             argv,
             pass_fds=[theirs.fileno()],
