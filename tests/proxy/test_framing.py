@@ -36,7 +36,7 @@ def of_reply(*fields: bytes, status: int = 200, method: str = "GET", version: by
     ("fields", "expected"),
     [
         ((), NoBody()),
-        ((b"Content-Length: 0",), Length(0)),
+        ((b"Accept: a", b"Content-Length: 0", b"Cookie: b"), Length(0)),
         ((b"Content-Length: 0012",), Length(12)),
         ((b"content-LENGTH:\t7 ",), Length(7)),
         ((b"Content-Length: 999999999999999999",), Length(999_999_999_999_999_999)),
@@ -143,7 +143,7 @@ def test_their_lengths_are_held_to_the_grammar_all_the_same(method: str, status:
 
 @pytest.mark.parametrize("status", [200, 205, 404, 500])
 def test_other_replies_have_the_body_that_they_announce(status: int) -> None:
-    assert of_reply(b"Content-Length: 5", status=status) == Length(5)
+    assert of_reply(b"Server: a", b"Content-Length: 5", b"Set-Cookie: b", status=status) == Length(5)
     assert of_reply(b"Transfer-Encoding: chunked", status=status) == Chunked()
 
 

@@ -66,6 +66,7 @@ def test_all_values_of_a_name_are_given_in_their_order() -> None:
 
     assert head.get_all(b"via") == [b"1.1 a", b"1.1 b"]
     assert head.get_all(b"accept") == []
+    assert reply(OK + b"Set-Cookie: a\r\nSET-COOKIE: b\r\n\r\n").get_all(b"set-cookie") == [b"a", b"b"]
 
 
 @pytest.mark.parametrize(("line", "minor"), [(b"HTTP/1.0", 0), (b"HTTP/1.1", 1)])

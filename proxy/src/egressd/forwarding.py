@@ -68,8 +68,8 @@ def wants_keep_alive(head: RequestHead) -> bool:
     """
     if not head.minor:
         return False
-    for name, value in head.fields:  # noqa: SIM110 - all() would make a generator for every request
-        if name in _CONNECTIONS and b"close" in _members(value):
+    for name, value in head.fields:
+        if name in _CONNECTIONS and b"close" in value.lower() and b"close" in _members(value):
             return False
     return True
 

@@ -14,6 +14,7 @@ Never waits, judges no target, decides no framing. Called by the worker's connec
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from enum import Enum
 from typing import ClassVar, Final, Generic, NamedTuple, TypeVar
 
@@ -98,7 +99,7 @@ _Head = TypeVar("_Head", RequestHead, ReplyHead)
 _made = tuple.__new__
 
 
-class _Reader(Generic[_Head]):
+class _Reader(ABC, Generic[_Head]):
     """What both readers share: finding the end of a head in any split of its bytes, and its fields.
 
     Attributes:
@@ -180,9 +181,9 @@ class _Reader(Generic[_Head]):
         self.examined += looked + end
         return self._parse(buffer, end)
 
+    @abstractmethod
     def _parse(self, buffer: _Buffer, end: int) -> _Head | BadHead:
         """Take `buffer[:end]` apart: the lines of a whole head, or all up to the first byte that belongs into none."""
-        raise NotImplementedError
 
     def _fields(self, buffer: _Buffer, start: int, end: int) -> Fields | BadHead:
         """The field lines from `start`; keeps what follows them as `rest`."""
