@@ -33,6 +33,8 @@ SNI_MODES = ("enforce", "count", "off")
 _RULE_MAX_LENGTH = 2048
 _SHOWN_LENGTH = 80
 _ALL_PORTS = (1, 65535)
+_SPANS_OF_DENY = (_ALL_PORTS,)
+_SPANS_OF_ALLOW = tuple((port, port) for port in DEFAULT_PORTS)
 _BRACKETED = re.compile(r"\[([^\[\]]*)\](/[^:]*)?(?::(.*))?")
 _PREFIX_LENGTH = re.compile(r"[0-9]{1,3}")
 _UNTIL = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})Z")
@@ -84,7 +86,7 @@ class Rule:
         """The ports it covers, both ends included: without ports a deny covers all, an allow those of the web."""
         if self.ports is not None:
             return self.ports
-        return (_ALL_PORTS,) if self.deny else tuple((port, port) for port in DEFAULT_PORTS)
+        return _SPANS_OF_DENY if self.deny else _SPANS_OF_ALLOW
 
     @property
     def place(self) -> tuple[bool, RuleForm, str | None, Network | None, tuple[tuple[int, int], ...]]:
@@ -206,13 +208,13 @@ def _read_place(text: str) -> _Place | BadRule:
 
 def _pasted_url(text: str) -> BadRule | None:
     """Tell a URL or a host with something around it, and what its host is."""
+    if "@" not in text and "://" not in text:
+        return None
     _, mark, rest = text.partition("://")
     host = re.split(r"[/?#]", rest if mark else text, maxsplit=1)[0].rpartition("@")[2]
     if mark:
         return BadRule(shown(text), "a URL; a rule names a host", shown(host) or "docs.python.org")
-    if "@" in text:
-        return BadRule(shown(text), "user info; a rule names a host", shown(host) or "docs.python.org")
-    return None
+    return BadRule(shown(text), "user info; a rule names a host", shown(host) or "docs.python.org")
 
 
 def _read_bracketed(text: str) -> _Place | BadRule:

@@ -130,11 +130,11 @@ class _Reader:
         if (control := _CONTROL.search(line)) is not None:
             self._tell(number, control.start() + 1, BadRule(shown(line), "a control character", "plain text"))
             return
-        content = _COMMENT.sub("", line).strip(" \t")
+        content = (_COMMENT.sub("", line) if "#" in line else line).strip(" \t")
         if not content:
             return
         column = line.index(content) + 1
-        directive = _DIRECTIVE.fullmatch(content)
+        directive = _DIRECTIVE.fullmatch(content) if "=" in content else None
         if directive is not None:
             bad = self._read_directive(directive.group(1), directive.group(2), content)
             if bad is not None:
