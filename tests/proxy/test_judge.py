@@ -176,7 +176,9 @@ def test_a_method_limit_holds_for_plain_requests_and_closes_port_80_to_connect()
 
 
 @pytest.mark.case("B11")
-@pytest.mark.parametrize("name", ["intranet", "db.corp.internal", "printer.floor.local", "api.default.svc", "nas.home.arpa"])
+@pytest.mark.parametrize(
+    "name", ["intranet", "db.corp.internal", "printer.floor.local", "api.default.svc", "nas.home.arpa"]
+)
 def test_names_of_the_inside_need_the_tenants_exact_rule_or_an_endpoint(name: str) -> None:
     authority = f"{name}:443"
     parent = name.partition(".")[2]
@@ -214,7 +216,9 @@ def test_a_network_rule_reaches_private_literals_only_inside_the_tenants_network
     assert reason("10.0.0.7:8080", tenant_rules=rules) == "forbidden-address"
     assert reason("10.0.0.7:8080", tenant_rules=rules, private=("10.0.0.0/24",)) == "allowed"
     assert reason("10.0.1.7:8080", tenant_rules=rules, private=("10.0.0.0/24",)) == "forbidden-address"
-    assert reason("10.0.0.7:8080", tenant_rules=rules, private=("10.0.0.0/24",), public_only=True) == "forbidden-address"
+    assert (
+        reason("10.0.0.7:8080", tenant_rules=rules, private=("10.0.0.0/24",), public_only=True) == "forbidden-address"
+    )
     assert reason("10.0.0.7:8080", plugin_rules=rules, private=("10.0.0.0/24",)) == "forbidden-address"
 
 
@@ -258,5 +262,7 @@ def test_unsafe_reach_never_lifts_metadata_protected_networks_or_the_daemons_lis
 def test_a_time_limited_rule_ends() -> None:
     made = grant("a.test until=2026-01-01T00:00:00Z")
     before, after = 1_767_225_599.0, 1_767_225_601.0
-    assert isinstance(judge_target(target("a.test:443"), made, method="CONNECT", public_only=False, now=before), Allowed)
+    assert isinstance(
+        judge_target(target("a.test:443"), made, method="CONNECT", public_only=False, now=before), Allowed
+    )
     assert isinstance(judge_target(target("a.test:443"), made, method="CONNECT", public_only=False, now=after), Refusal)

@@ -25,7 +25,9 @@ def allow(made: Grant, authority: str, *, public_only: bool = False) -> Allowed:
     return verdict
 
 
-def pinned(made: Grant, *texts: str, authority: str = "a.test:443", public_only: bool = False) -> PinnedTarget | Refusal:
+def pinned(
+    made: Grant, *texts: str, authority: str = "a.test:443", public_only: bool = False
+) -> PinnedTarget | Refusal:
     return pin(allow(made, authority, public_only=public_only), answers(*texts), made, now=50.0, unix_now=0.0)
 
 
@@ -127,7 +129,9 @@ def test_an_answer_without_addresses_does_not_resolve() -> None:
 
 
 def test_families_are_interleaved_ipv6_first_and_no_address_comes_twice() -> None:
-    order = dial_order(map(ip_address, ["1.1.1.1", "1.1.1.2", "1.1.1.3", "2606::1", "2606::2", "1.1.1.1", "::ffff:1.1.1.2"]))
+    order = dial_order(
+        map(ip_address, ["1.1.1.1", "1.1.1.2", "1.1.1.3", "2606::1", "2606::2", "1.1.1.1", "::ffff:1.1.1.2"])
+    )
     assert [str(address) for address in order] == ["2606::1", "1.1.1.1", "2606::2", "1.1.1.2", "1.1.1.3"]
 
 
@@ -143,7 +147,9 @@ def test_the_last_look_asks_the_policy_of_that_moment() -> None:
     assert still_allowed(ip_address(PUBLIC4), where, allow(before, "a.test:443"), before, unix_now=0.0)
     assert not still_allowed(ip_address(PUBLIC4), where, allow(after, "a.test:443"), after, unix_now=0.0)
     literal = grant("9.9.9.9")
-    assert still_allowed(ip_address(PUBLIC4), target("9.9.9.9:443"), allow(literal, "9.9.9.9:443"), literal, unix_now=0.0)
+    assert still_allowed(
+        ip_address(PUBLIC4), target("9.9.9.9:443"), allow(literal, "9.9.9.9:443"), literal, unix_now=0.0
+    )
     assert not still_allowed(
         ip_address(OTHER4), target("9.9.9.9:443"), allow(literal, "9.9.9.9:443"), literal, unix_now=0.0
     )

@@ -96,7 +96,12 @@ def read_request(head: RequestHead, proxy_names: frozenset[bytes]) -> Asked | Gr
             return Refusal(absolute.reason, Stage.PARSE)
         target, path = absolute.target, absolute.path
     # An exact copy of the authority needs no parsing; that is what almost every client sends.
-    if host is not None and host != head.target and not same_authority(host, target) and host.lower() not in proxy_names:
+    if (
+        host is not None
+        and host != head.target
+        and not same_authority(host, target)
+        and host.lower() not in proxy_names
+    ):
         return Refusal(Reason.AUTHORITY_MISMATCH, Stage.PARSE, target)
     return Asked(target, path, asks_public_only(public) if public else False)
 

@@ -52,7 +52,9 @@ class PinnedTarget:
     expires: float
 
 
-def pin(allowed: Allowed, answers: Answers | None, grant: Grant, *, now: float, unix_now: float) -> PinnedTarget | Refusal:
+def pin(
+    allowed: Allowed, answers: Answers | None, grant: Grant, *, now: float, unix_now: float
+) -> PinnedTarget | Refusal:
     """Fix the addresses a dial to this target may use, or refuse it.
 
     A mixed answer (some addresses allowed, some not) is refused as a whole: whoever controls the answer put the

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 HERE = ip_address("127.0.0.1")
 
 
-
 @pytest.fixture
 def rig(rigs: Rigs, origin: Origin) -> Rig:
     return rigs(

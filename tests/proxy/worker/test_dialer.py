@@ -36,7 +36,6 @@ class Result:
         self.places.append(place)
 
 
-
 def pinned(rig: Rig, port: int, *addresses: str) -> PinnedTarget:
     target = parse_authority(f"many.test:{port}".encode())
     assert isinstance(target, Target)

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 HERE = ip_address("127.0.0.1")
 
 
-
 @pytest.fixture
 def rig(rigs: Rigs, origin: Origin) -> Rig:
     return rig_for(rigs, origin)
@@ -142,7 +141,9 @@ def test_a_body_with_content_length_passes_in_any_pieces(rig: Rig, origin: Origi
 def test_a_chunked_body_is_framed_anew_without_extensions_and_trailers(rig: Rig, origin: Origin) -> None:
     client, _ = rig.client()
     client.sendall(
-        request(origin, "POST", "Transfer-Encoding: chunked", body=b"4;x=y\r\nwiki\r\n5\r\npedia\r\n0\r\nX-T: 1\r\n\r\n")
+        request(
+            origin, "POST", "Transfer-Encoding: chunked", body=b"4;x=y\r\nwiki\r\n5\r\npedia\r\n0\r\nX-T: 1\r\n\r\n"
+        )
     )
     upstream = reached(rig, origin)
 
@@ -405,7 +406,9 @@ def test_a_large_reply_to_a_slow_reader_is_held_back_and_arrives_whole(rig: Rig,
     rig.until(read)
 
 
-def test_a_second_request_with_another_pin_does_not_ride_on_the_first_ones_connection(rigs: Rigs, origin: Origin) -> None:
+def test_a_second_request_with_another_pin_does_not_ride_on_the_first_ones_connection(
+    rigs: Rigs, origin: Origin
+) -> None:
     rig = rig_for(rigs, origin)
     client, _ = rig.client()
     client.sendall(request(origin))

@@ -49,7 +49,7 @@ def test_a_number_is_not_reused_while_its_event_is_still_in_the_batch(
         called.append(name)
         if not opened:
             number = other.fileno()
-            poller.retire(other, IN)
+            poller.retire(other)
             fresh = socket.socket()
             opened.append(fresh)
             assert fresh.fileno() != number, "the kernel gave the number out again within the batch"
@@ -110,7 +110,7 @@ def test_what_is_left_of_a_batch_when_the_turn_is_over_goes_first_in_the_next_on
     assert len(order) == 1, "a turn that is over handles no further event"
     assert loop.soon == [poller.drain], "the rest is not forgotten"
     retired = pairs[order.index(order[0])][0]
-    poller.retire(retired, IN)
+    poller.retire(retired)
     poller.drain()
     poller.drain()
 
@@ -130,7 +130,7 @@ def test_a_bug_in_a_handler_ends_its_own_connection_and_is_told(
 
         def abort(self) -> None:
             self.aborted = True
-            poller.retire(pairs[0][0], IN)
+            poller.retire(pairs[0][0])
 
     owner = Owner()
     seen: list[int] = []

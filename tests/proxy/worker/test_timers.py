@@ -19,13 +19,13 @@ class Alarm:
         self.rang.append(now)
 
 
-def test_a_deadline_is_met_once_and_at_most_a_sweep_late() -> None:
+def test_a_deadline_is_met_once_and_at_most_two_sweeps_late() -> None:
     sweep, alarm = Sweep(100.0), Alarm()
     sweep.arm(alarm, 101.0)
 
     sweep.run(100.99)
     assert alarm.rang == []
-    sweep.run(101.0 + SWEEP_SECONDS)
+    sweep.run(101.0 + 2 * SWEEP_SECONDS)
 
     assert len(alarm.rang) == 1
     sweep.run(200.0)

@@ -13,7 +13,9 @@ from egressd.worker.service import run
 
 def main() -> None:
     """Run one worker on the control socket that was handed over."""
-    parser = argparse.ArgumentParser(prog="egressd.worker", description="A worker of egressd; the supervisor starts it.")
+    parser = argparse.ArgumentParser(
+        prog="egressd.worker", description="A worker of egressd; the supervisor starts it."
+    )
     parser.add_argument("--control-fd", type=int, required=True, help="the worker's end of the control socket pair")
     descriptor: int = parser.parse_args().control_fd
     # A terminal's Ctrl-C reaches the whole process group; the supervisor decides how a worker ends.

@@ -51,50 +51,29 @@ class Connection:
         client_ended: Whether the client has ended its direction.
     """
 
-    __slots__ = (
-        "asked",
-        "channel",
-        "client_ended",
-        "closed",
-        "connect_seconds",
-        "core",
-        "dial",
-        "dns_seconds",
-        "due",
-        "early",
-        "exchange",
-        "head",
-        "lookup",
-        "reader",
-        "route",
-        "sock",
-        "started",
-        "step_started",
-        "tick",
-        "wants",
-    )
+    # What a new connection starts with; in the class, because most connections never change most of it.
+    reader: HeadReader | None = None
+    head: RequestHead | None = None
+    asked: Asked | None = None
+    route: Route | None = None
+    lookup: Lookup | None = None
+    dial: Dial | None = None
+    exchange: Exchange | None = None
+    early = b""
+    client_ended = False
+    closed = False
+    started = 0.0
+    step_started = 0.0
+    dns_seconds = 0.0
+    connect_seconds = 0.0
+    due = 0.0
+    tick = 0
 
     def __init__(self, core: Core, channel: Channel, sock: socket.socket) -> None:
         self.core = core
         self.channel = channel
         self.sock = sock
         self.wants = IN
-        self.reader = HeadReader(core.limits.head_max_bytes, core.limits.head_max_fields)
-        self.head: RequestHead | None = None
-        self.asked: Asked | None = None
-        self.route: Route | None = None
-        self.lookup: Lookup | None = None
-        self.dial: Dial | None = None
-        self.exchange: Exchange | None = None
-        self.early = b""
-        self.client_ended = False
-        self.closed = False
-        self.started = 0.0
-        self.step_started = 0.0
-        self.dns_seconds = 0.0
-        self.connect_seconds = 0.0
-        self.due = 0.0
-        self.tick = 0
         poller = core.poller
         descriptor = sock.fileno()
         poller.handlers[descriptor] = self.on_head
@@ -120,18 +99,36 @@ class Connection:
 
     def feed(self, chunk: bytes) -> None:
         """Take the bytes of a head; the deadline runs from its first byte to its last, not per read."""
-        now = self.core.poller.now
-        if not self.started:
-            self.started = now
-        head = self.reader.feed(chunk)
+        core = self.core
+        reader = self.reader
+        is_first = reader is None
+        if reader is None:
+            self.started = core.poller.now
+            if self._recall(chunk):
+                return
+            reader = self.reader = HeadReader(core.limits.head_max_bytes, core.limits.head_max_fields)
+        head = reader.feed(chunk)
         if head is NEED_MORE:
-            self.core.sweep.arm(self, self.started + self.core.limits.head_timeout_seconds)
+            core.sweep.arm(self, self.started + core.limits.head_timeout_seconds)
         elif isinstance(head, BadHead):
             self.refuse(Refusal(head.reason, Stage.PARSE))
         else:
             self.head = head
-            self.early = self.reader.rest
+            if reader.rest:
+                self.early = reader.rest
             self.judge(head)
+            if is_first and not reader.rest and self.route is not None and head.method == "CONNECT":
+                self.channel.know(chunk, head, self.asked, self.route)
+
+    def _recall(self, chunk: bytes) -> bool:
+        """Go on at once if these very bytes are a whole CONNECT head that this policy version has judged before."""
+        known = self.channel.known.get(chunk)
+        core = self.core
+        if known is None or core.draining or core.log_required or known[2].until <= time.time():
+            return False
+        self.head, self.asked, self.route = known
+        self.proceed(self.route)
+        return True
 
     # Judge
 
@@ -156,10 +153,18 @@ class Connection:
             self.refuse(Refusal(Reason.BUSY, Stage.CHANNEL, asked.target))
             return
         route = self.route = self._judged(head, asked, grant)
-        if isinstance(route.verdict, Refusal):
-            self.refuse(route.verdict)
-        elif head.method != "CONNECT" and (refusal := Exchange.unfit(head, asked)) is not None:
+        if isinstance(route.verdict, Refusal) or head.method == "CONNECT":
+            self.proceed(route)
+        elif (refusal := Exchange.unfit(head, asked)) is not None:
             self.refuse(refusal)
+        else:
+            self.resolve()
+
+    def proceed(self, route: Route) -> None:
+        """Refuse or go on, as the verdict says."""
+        verdict = route.verdict
+        if isinstance(verdict, Refusal):
+            self.refuse(verdict)
         else:
             self.resolve()
 
@@ -171,9 +176,7 @@ class Connection:
         route = channel.route(key, head.method, public_only=asked.public_only)
         if route is not None and route.until > unix_now:
             return route
-        verdict = judge_target(
-            asked.target, grant, method=head.method, public_only=asked.public_only, now=unix_now
-        )
+        verdict = judge_target(asked.target, grant, method=head.method, public_only=asked.public_only, now=unix_now)
         soonest = grant.rules.expires_soonest
         route = Route(verdict, grant, until=_NEVER if soonest is None else soonest)
         channel.remember(key, head.method, public_only=asked.public_only, route=route)
@@ -259,16 +262,15 @@ class Connection:
             return
         self.start_dial(pinned, self._connected)
 
-    def start_dial(
-        self, pinned: PinnedTarget, done: Callable[[socket.socket | DialFault, Place | None], None]
-    ) -> None:
+    def start_dial(self, pinned: PinnedTarget, done: Callable[[socket.socket | DialFault, Place | None], None]) -> None:
         """Dial; meanwhile what the client sends is kept, up to a bound."""
         poller = self.core.poller
         poller.handlers[self.sock.fileno()] = self.on_early
         self.step_started = time.monotonic()
-        self._wait(self.core.limits.dial_timeout_seconds + 1.0)
-        self.dial = Dial(self.core, pinned, done)
-        self.dial.start()
+        dial = self.dial = Dial(self.core, pinned, done)
+        dial.start()
+        if self.dial is dial:
+            self._wait(self.core.limits.dial_timeout_seconds + 1.0)
 
     def on_early(self, events: int) -> None:
         """Keep what the client sends before the answer; nothing of it goes anywhere yet (cases E2, E3)."""
@@ -402,7 +404,7 @@ class Connection:
         if core.draining:
             self.close()
             return
-        self.reader = HeadReader(core.limits.head_max_bytes, core.limits.head_max_fields)
+        self.reader = None
         core.poller.handlers[self.sock.fileno()] = self.on_head
         core.sweep.arm(self, core.poller.now + core.limits.idle_client_seconds)
         early, self.early = self.early, b""
@@ -439,7 +441,7 @@ class Connection:
             return
         self._drop()
         self._leave()
-        self.core.poller.retire(self.sock, self.wants)
+        self.core.poller.retire(self.sock)
 
     def abort(self) -> None:
         """The client is gone, or this connection has failed: end everything of it."""

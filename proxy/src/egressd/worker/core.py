@@ -20,7 +20,8 @@ from egressd.worker.reporter import Reporter
 if TYPE_CHECKING:
     from egress_policy.reasons import Refusal
     from egressd.grants import Grant
-    from egressd.judge import Allowed
+    from egressd.http_head import RequestHead
+    from egressd.judge import Allowed, Asked
     from egressd.pinning import PinnedTarget
     from egressd.worker.connection import Connection
     from egressd.worker.journal import Journal
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 # Verdicts on longer request-targets are not remembered; real authorities are shorter.
 ROUTE_KEY_MAX_BYTES = 300
+# Heads of CONNECT are 60 to 300 bytes.
+KNOWN_HEAD_MAX_BYTES = 512
 
 
 @dataclass(slots=True, eq=False)
@@ -52,7 +55,7 @@ class Route:
 class Channel:
     """One listener's way in."""
 
-    __slots__ = ("_routes", "grant", "kind", "name", "plugin", "source", "tenant")
+    __slots__ = ("_routes", "grant", "kind", "known", "name", "plugin", "source", "tenant")
 
     def __init__(self, name: str, kind: str) -> None:
         self.name = name
@@ -72,6 +75,19 @@ class Channel:
             channel=self.name,
         )
         self._routes: dict[tuple[bytes, str, bool], Route] = {}
+        self.known: dict[bytes, tuple[RequestHead, Asked, Route]] = {}
+
+    def know(self, raw: bytes, head: RequestHead, asked: Asked | None, route: Route) -> None:
+        """Keep what a whole CONNECT head says, by its very bytes: a program asks for one host in the same words.
+
+        The same bytes have one reading, and the verdict goes with the policy version; `swap` forgets both. Heads that
+        carry credentials are not kept.
+        """
+        if asked is None or len(raw) > KNOWN_HEAD_MAX_BYTES or head.get_all(b"proxy-authorization"):
+            return
+        if len(self.known) >= VERDICTS_MAX:
+            self.known.clear()
+        self.known[raw] = (head, asked, route)
 
     def route(self, target: bytes, method: str, *, public_only: bool) -> Route | None:
         """The verdict already given on these very bytes, if any."""

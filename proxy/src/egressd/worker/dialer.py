@@ -72,7 +72,7 @@ class Dial:
         self._core.sweep.disarm(self)
         racing, self._racing = self._racing, {}
         for sock, _place in racing.values():
-            self._core.poller.retire(sock, OUT)
+            self._core.poller.retire(sock)
 
     abort = cancel
 
@@ -141,7 +141,7 @@ class Dial:
             return  # an event that says nothing
         self._error = _ERRORS.get(code, ErrorType.DESTINATION_UNAVAILABLE)
         del self._racing[descriptor]
-        self._core.poller.retire(sock, OUT)
+        self._core.poller.retire(sock)
         self._attempt()
 
     @staticmethod

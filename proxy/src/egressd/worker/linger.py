@@ -73,7 +73,7 @@ class Linger:
         """Close it."""
         self.core.lingering.discard(self)
         self.core.sweep.disarm(self)
-        self.core.poller.retire(self.sock, self.wants)
+        self.core.poller.retire(self.sock)
 
     def _shut(self) -> bool:
         try:

@@ -50,8 +50,9 @@ class Listener:
     def stop(self) -> None:
         """Accept no more; the listening socket itself is the supervisor's."""
         self._core.sweep.disarm(self)
-        self._core.poller.retire(self._sock, self._wants)
-        self._wants = 0
+        # The supervisor has the same socket open, so closing ours would not take it out of the set.
+        self._wants = self._core.poller.change(self._sock.fileno(), self._wants, 0)
+        self._core.poller.retire(self._sock)
 
     def on_readable(self, _events: int) -> None:
         """Take the clients that wait, up to a share."""

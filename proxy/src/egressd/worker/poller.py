@@ -3,7 +3,7 @@
 The loop watches the set's own descriptor, so control, DNS and timers run beside it, while each connection costs one
 dictionary entry and no task, transport or timer of the loop's. The rules that this file keeps for everyone:
 
-- No descriptor is closed while a batch drains. `retire` takes it out of the set now and closes it after the batch:
+- No descriptor is closed while a batch drains. `retire` forgets its handler now and closes it after the batch:
   otherwise an event of the same batch meets a new connection under a reused number, and looks like its finished
   connect.
 - A descriptor that wants nothing leaves the set: HUP cannot be masked, and would wake the loop for ever.
@@ -16,6 +16,7 @@ Decides nothing about traffic. Called by the worker; the handlers are methods of
 from __future__ import annotations
 
 import contextlib
+import os
 import select
 import sys
 import time
@@ -48,7 +49,19 @@ class Poller:
         handlers: From descriptor to the method that takes its events.
     """
 
-    __slots__ = ("_batch", "_clock", "_draining", "_loop", "_next", "_retired", "_set", "faults", "handlers", "now", "poll")
+    __slots__ = (
+        "_batch",
+        "_clock",
+        "_draining",
+        "_loop",
+        "_next",
+        "_retired",
+        "_set",
+        "faults",
+        "handlers",
+        "now",
+        "poll",
+    )
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: Callable[[], float] = time.monotonic) -> None:
         self._loop = loop
@@ -93,16 +106,13 @@ class Poller:
                 self._set.modify(descriptor, after)
         return after
 
-    def retire(self, sock: socket.socket, wants: int) -> None:
-        """Stop watching a socket now, and close it when no event of this batch can name it any more.
+    def retire(self, sock: socket.socket) -> None:
+        """Hear nothing more of a socket from now on, and close it when no event of this batch can name it any more.
 
-        Args:
-            wants: What it wants so far; 0 when it is not in the set.
+        Closing takes it out of the set, and nothing is polled before that. Only a listening socket has a second
+        descriptor, the supervisor's, and must leave the set first.
         """
-        descriptor = sock.fileno()
-        if wants:
-            self._set.unregister(descriptor)
-        self.handlers.pop(descriptor, None)
+        self.handlers.pop(sock.fileno(), None)
         if self._draining or self._batch:
             self._retired.append(sock)
         else:
@@ -163,6 +173,7 @@ class Poller:
 
 
 def _close(sock: socket.socket) -> None:
-    # ECONNRESET and the like at close say nothing that the record does not have already.
-    with contextlib.suppress(OSError):
-        sock.close()
+    try:
+        os.close(sock.detach())
+    except OSError:  # ECONNRESET and the like say nothing that the record does not have already
+        return

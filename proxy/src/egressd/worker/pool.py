@@ -45,7 +45,7 @@ class Upstream:
     def close(self) -> None:
         """Close it; nothing of it is in the pool."""
         self.core.sweep.disarm(self)
-        self.core.poller.retire(self.sock, self.wants)
+        self.core.poller.retire(self.sock)
 
     def on_idle(self, _events: int) -> None:
         """An idle connection ended, or said something that nobody asked for: either way it is of no use."""

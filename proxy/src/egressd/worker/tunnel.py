@@ -111,7 +111,9 @@ class Tunnel:
         handlers[self.client.fileno()] = self.on_client
         handlers[self.upstream.fileno()] = self.on_upstream
         self.core.tunnels.add(self)
-        self.core.sweep.arm(self, self.last + self.core.limits.tunnel_idle_seconds)
+        # Looked at as often as the shorter of the two limits asks for, so that a half-close needs no new deadline.
+        limits = self.core.limits
+        self.core.sweep.arm(self, self.last + min(limits.half_closed_seconds, limits.tunnel_idle_seconds))
         try:
             if early:
                 self.up.count = len(early)
@@ -128,31 +130,31 @@ class Tunnel:
 
     def on_client(self, events: int) -> None:
         """Take the client descriptor's events."""
+        up = self.up
         try:
             if events & OUT and self.down.waits:
                 self._flush(self.down)
             if events & ~OUT and not self.closed:
-                if self.up.waits or self.up.eof:
-                    if events & BROKEN:
-                        self._broken(client=True)
-                else:
-                    self._pump(self.up)
+                if not (up.eof or up.pending or up.piped):
+                    self._pump(up)
+                elif events & BROKEN:
+                    self._broken(client=True)
         except OSError:
             self.end(End.RESET)
 
     def on_upstream(self, events: int) -> None:
         """Take the upstream descriptor's events."""
+        down = self.down
         try:
             if events & OUT and self.up.waits:
                 self._flush(self.up)
                 if self.up.eof and not self.up.waits:
                     self._shut(self.up)
             if events & ~OUT and not self.closed:
-                if self.down.waits or self.down.eof:
-                    if events & BROKEN:
-                        self._broken(client=False)
-                else:
-                    self._pump(self.down)
+                if not (down.eof or down.pending or down.piped):
+                    self._pump(down)
+                elif events & BROKEN:
+                    self._broken(client=False)
         except OSError:
             self.end(End.RESET)
 
@@ -273,8 +275,6 @@ class Tunnel:
     def finish(self, half: Half) -> None:
         """The source of a direction has ended: end it at the sink, and the tunnel when both have ended."""
         half.eof = True
-        if self.core.limits.half_closed_seconds < self.core.limits.tunnel_idle_seconds:
-            self.core.sweep.arm(self, self.last + self.core.limits.half_closed_seconds)
         self._shut(half)
 
     def _shut(self, half: Half) -> None:
@@ -300,13 +300,13 @@ class Tunnel:
     def update(self) -> None:
         """Tell the event set what each side wants now; a finished or waiting direction reads nothing."""
         up, down = self.up, self.down
-        poller = self.core.poller
-        wants = (0 if up.eof or up.waits else IN) | (OUT if down.waits else 0)
+        up_waits, down_waits = up.pending or up.piped, down.pending or down.piped
+        wants = (0 if up.eof or up_waits else IN) | (OUT if down_waits else 0)
         if wants != self.client_wants:
-            self.client_wants = poller.change(self.client.fileno(), self.client_wants, wants)
-        wants = (0 if down.eof or down.waits else IN) | (OUT if up.waits else 0)
+            self.client_wants = self.core.poller.change(self.client.fileno(), self.client_wants, wants)
+        wants = (0 if down.eof or down_waits else IN) | (OUT if up_waits else 0)
         if wants != self.upstream_wants:
-            self.upstream_wants = poller.change(self.upstream.fileno(), self.upstream_wants, wants)
+            self.upstream_wants = self.core.poller.change(self.upstream.fileno(), self.upstream_wants, wants)
 
     def expire(self, now: float) -> None:
         """A deadline may have passed: idle, half-closed and silent, or a sink that takes nothing."""
@@ -321,7 +321,7 @@ class Tunnel:
             self.end(end)
             return
         self.keep_alive()
-        self.core.sweep.arm(self, self.last + limit)
+        self.core.sweep.arm(self, min(self.last + limit, now + limits.half_closed_seconds))
 
     def keep_alive(self) -> None:
         """Turn on TCP keepalive on both legs, once; a tunnel that ends at once never pays for it."""
@@ -342,14 +342,15 @@ class Tunnel:
         core = self.core
         core.tunnels.discard(self)
         core.sweep.disarm(self)
-        self._release(self.up)
-        self._release(self.down)
+        for half in (self.up, self.down):
+            if half.pipe is not None:
+                self._release(half)
         if reason not in _CLEAN:
             # A cut must not look like the end of what was sent.
             reset(self.client)
             reset(self.upstream)
-        core.poller.retire(self.client, self.client_wants)
-        core.poller.retire(self.upstream, self.upstream_wants)
+        core.poller.retire(self.client)
+        core.poller.retire(self.upstream)
         self.ended(reason, self.up.count, self.down.count)
 
 
