@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from demo.places import LIST, place
+from demo.places import LIST, UNLISTED, place
 from demo.stage import Stage
 from demo.steps import STEPS
 from support.lab import LabFault
@@ -25,7 +25,7 @@ def main() -> int:
     options = argparse.ArgumentParser(prog="scripts/demo", description=__doc__.split("\n", maxsplit=1)[0])
     options.add_argument("--loopback", action="store_true", help="play on loopback even where namespaces can be made")
     given = options.parse_args()
-    stage = Stage()
+    stage = Stage(whole=[f"egressctl tenant default allow {UNLISTED}"])
     try:
         with place(loopback=given.loopback) as (made, reason):
             if reason is not None:
@@ -36,7 +36,7 @@ def main() -> int:
             print("\n    the list   " + ", ".join(LIST.split()))
             for step in STEPS:
                 step(stage, made)
-    except (LabFault, OSError) as fault:
+    except LabFault as fault:
         print(f"The demo has no place to play in: {fault}", file=sys.stderr)
         return 2
     return stage.end()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import shutil
 import socket
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ import trustme
 
 from support.dns_server import DnsServer
 from support.lab import DNS_ADDRESS, Counters, Lab, lab, why_no_namespaces
-from support.lab_daemon import BIN, Daemon, bare_environment, daemon
+from support.lab_daemon import BIN, Daemon, bare_environment, daemon, short_folder
 from support.tls_site import Page, TlsSite, bind
 
 ALLOWED, UNLISTED, INSIDE, SWINGING = "docs.example", "news.example", "intranet.example", "swings.example"
@@ -89,8 +88,7 @@ def place(*, loopback: bool = False) -> Iterator[tuple[Place, str | None]]:
     """
     reason = "--loopback was given" if loopback else why_no_namespaces()
     with ExitStack() as stack:
-        home = Path(tempfile.mkdtemp(prefix="oz0-demo-"))
-        stack.callback(shutil.rmtree, home, ignore_errors=True)
+        home = stack.enter_context(short_folder())
         authority = trustme.CA()
         authority.cert_pem.write_to_path(home / "ca.pem")
         if reason is None:

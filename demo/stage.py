@@ -11,27 +11,36 @@ import textwrap
 from collections.abc import Sequence
 
 TIMEOUT_SECONDS = 15
+WIDTH = 100
 
 
 class Stage:
-    """The printed play.
+    """The printed play; `whole` is what no line is folded within.
 
     Attributes:
         failures: What was expected and did not come; empty when the demo showed what it says.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, whole: Sequence[str] = ()) -> None:
         self.failures: list[str] = []
+        self._whole = whole
         self._steps = 0
 
     def say(self, text: str) -> None:
         """A paragraph, wrapped."""
-        print(textwrap.fill(textwrap.dedent(text).strip(), 100), flush=True)
+        print(textwrap.fill(textwrap.dedent(text).strip(), WIDTH), flush=True)
 
     def show(self, lines: Sequence[str], mark: str = "") -> None:
         """Lines as they are, set in."""
         for line in lines:
             print(f"    {mark}{line}".rstrip())
+
+    def _fold(self, line: str) -> list[str]:
+        """A line that is too long for a page as several, never within what a person would copy."""
+        for phrase in self._whole:
+            line = line.replace(phrase, phrase.replace(" ", "\0"))
+        parts = textwrap.wrap(line, WIDTH, break_long_words=False, break_on_hyphens=False)
+        return [part.replace("\0", " ") for part in parts] or [""]
 
     def step(self, title: str) -> None:
         """The next step's heading."""
@@ -55,7 +64,8 @@ class Stage:
             command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             text=True, timeout=TIMEOUT_SECONDS, check=False,
         )  # fmt: skip
-        self.show(done.stdout.rstrip("\n").split("\n"), "| ")
+        for line in done.stdout.rstrip("\n").split("\n"):
+            self.show(self._fold(line), "| ")
         right = done.returncode == code if code is not None else done.returncode > 0
         wanted = "a code other than 0" if code is None else str(code)
         self.expect(right, f"{shown}: ended with {done.returncode}, and {wanted} was expected")

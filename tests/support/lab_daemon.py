@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -225,6 +227,17 @@ def daemon(
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+@contextmanager
+def short_folder() -> Iterator[Path]:
+    """A folder with a path that is short enough for a Unix socket, and that other users may enter."""
+    made = Path(tempfile.mkdtemp(prefix="oz0-"))
+    made.chmod(0o755)
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
 
 
 def bare_environment(**more: str) -> dict[str, str]:

@@ -8,9 +8,7 @@ Servers run in this process, so that a test reads at once what reached them. Cal
 from __future__ import annotations
 
 import itertools
-import shutil
 import ssl
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
@@ -20,7 +18,7 @@ import trustme
 
 from support.dns_server import DnsServer
 from support.lab import DNS_ADDRESS, Counters, Lab
-from support.lab_daemon import Daemon, Settings, daemon
+from support.lab_daemon import Daemon, Settings, daemon, short_folder
 from support.lab_origin import Origin, Talk, listener
 from support.lab_wire import connect_request, parse_reply, read_all, read_head
 from support.tls_site import Page, TlsSite
@@ -207,9 +205,7 @@ def loopback_world() -> Iterator[World]:
 
 
 def _world(stack: ExitStack, dns: DnsServer, spaces: Lab | None) -> World:
-    home = Path(tempfile.mkdtemp(prefix="oz0-world-"))
-    home.chmod(0o755)
-    stack.callback(shutil.rmtree, home, ignore_errors=True)
+    home = stack.enter_context(short_folder())
     authority = trustme.CA()
     authority.cert_pem.write_to_path(home / "ca.pem")
     stack.enter_context(dns)

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from support.lab import lab, why_no_namespaces
-from support.lab_daemon import wait_until
+from support.lab_daemon import short_folder, wait_until
 from support.lab_world import World, loopback_world, namespace_world
 
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """A folder with a path that is short enough for a Unix socket, and that other users may enter."""
-    made = Path(tempfile.mkdtemp(prefix="oz0-"))
-    made.chmod(0o755)
-    yield made
-    shutil.rmtree(made, ignore_errors=True)
+    with short_folder() as made:
+        yield made
 
 
 @pytest.fixture(autouse=True)

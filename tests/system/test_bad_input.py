@@ -7,11 +7,10 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
-from support.lab_daemon import Daemon, wait_until
+from support.lab_daemon import Daemon, short_folder, wait_until
 from support.lab_origin import Visit
 from support.lab_wire import connect_request, get_request, parse_reply, read_all
 from support.lab_world import World
@@ -26,17 +25,26 @@ SHORT = {
 }
 
 
-@pytest.fixture
-def daemon(loopback: World, folder: Path) -> Iterator[Daemon]:
-    """A daemon of short limits that must hold, after the test, what it held before."""
-    with loopback.launch(folder, {"default": "*:*\n"}, SHORT) as running:
-        # The first look-up and the first dial open what stays open (the resolver's sockets).
-        running.ask(connect_request(f"{loopback.echo_name}:9"))
-        before = running.held()
+@pytest.fixture(scope="module")
+def hasty(loopback: World) -> Iterator[Daemon]:
+    """A daemon of short limits, which has made its first look-up and its first dial."""
+    with (
+        short_folder() as folder,
+        loopback.launch(folder, {"default": "*:*\n"}, SHORT) as running,
+        loopback.origin(Visit.wait_for_end) as origin,
+    ):
+        running.ask(get_request(f"http://{loopback.echo_name}:{origin.port}/"))
         yield running
-        wait_until(lambda: running.held() <= before, f"the worker to hold no more than {before}")
-        assert running.process.poll() is None
-        assert "Traceback" not in running.messages()
+
+
+@pytest.fixture
+def daemon(hasty: Daemon) -> Iterator[Daemon]:
+    """The same, which must hold after the test what it held before."""
+    before = hasty.held()
+    yield hasty
+    wait_until(lambda: hasty.held() <= before, f"the worker to hold no more than {before}")
+    assert hasty.process.poll() is None
+    assert "Traceback" not in hasty.messages()
 
 
 def test_a_head_cut_at_any_byte_leaves_nothing_behind(loopback: World, daemon: Daemon) -> None:
@@ -78,20 +86,19 @@ def test_random_bytes_get_a_refusal_or_an_end_and_nothing_is_sent(loopback: Worl
     assert loopback.sent() == before
 
 
-def test_a_head_with_one_byte_changed_never_reaches_an_unlisted_name(loopback: World, folder: Path) -> None:
+def test_a_head_with_one_byte_changed_never_reaches_an_unlisted_name(loopback: World) -> None:
     source = random.Random(7)
-    head = connect_request("page.example:443", "User-Agent: x")
-    with loopback.launch(folder, {"default": "listed.example\n"}) as daemon:
-        before = loopback.sent()
-        for _ in range(300):
-            odd = bytearray(head)
-            odd[source.randrange(len(odd))] = source.randrange(256)
-            with daemon.connect() as client:
-                client.sendall(odd)
-                client.shutdown(socket.SHUT_WR)
-                raw = read_all(client)
-            assert not raw or parse_reply(raw).status in {400, 403, 505}
-        assert loopback.sent() == before
+    head = connect_request("unlisted.example:443", "User-Agent: x")
+    before = loopback.sent()
+    for _ in range(300):
+        odd = bytearray(head)
+        odd[source.randrange(len(odd))] = source.randrange(256)
+        with loopback.daemon.connect() as client:
+            client.sendall(odd)
+            client.shutdown(socket.SHUT_WR)
+            raw = read_all(client)
+        assert not raw or parse_reply(raw).status in {400, 403, 505}
+    assert loopback.sent() == before
 
 
 @pytest.mark.parametrize("head", [b"", b"CONNECT", connect_request("other.example:443")[:-1]])

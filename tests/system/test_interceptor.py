@@ -35,7 +35,9 @@ def interceptor(folder: Path) -> Iterator[str]:
         "--mode", f"upstream:http://127.0.0.1:{dead}", "--set", "connection_strategy=lazy", "--set", "flow_detail=1",
     ]  # fmt: skip
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=bare_environment())
+        process = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=bare_environment(PYTHONUNBUFFERED="1")
+        )
     try:
         wait_until(lambda: process.poll() is None and _listens(port), "mitmproxy to listen", 30)
         yield f"http://127.0.0.1:{port}"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support.lab_daemon import BIN, Daemon, bare_environment, wait_until, write_folder
+from support.lab_daemon import BIN, GRANT_REQUEST, Daemon, bare_environment, wait_until, write_folder
 from support.lab_origin import Origin, Visit
 from support.lab_wire import connect_request, get_request, parse_reply, read_all, read_head
 from support.lab_world import World
@@ -41,7 +41,7 @@ def test_sigterm_lets_a_tunnel_finish_and_takes_nothing_new(loopback: World, fol
 
             def refuses() -> bool:
                 try:
-                    return reason_of(daemon, f"{loopback.echo_name}:{origin.port}") == "draining"
+                    return daemon.ask(GRANT_REQUEST).reason == "draining"
                 except (OSError, ValueError):
                     return True
 

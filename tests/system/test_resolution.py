@@ -84,7 +84,7 @@ def test_a_black_holed_sixth_version_falls_back_to_the_fourth(world: World) -> N
     assert time.monotonic() - start < 1.5
 
 
-@pytest.mark.case("C9")
+@pytest.mark.case("C9", "E4")
 def test_a_target_that_is_all_black_hole_ends_within_the_dial_limit(world: World, folder: Path) -> None:
     name = world.name_with(BLACK_HOLE_V4, "45.83.64.201")
     with world.launch(folder, {"default": "*:*\n"}, {"limits": {"dial_timeout_seconds": 0.8}}) as daemon:
