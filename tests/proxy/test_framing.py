@@ -281,6 +281,11 @@ def test_a_chunk_ends_where_its_size_says(end: bytes) -> None:
     assert isinstance(cut(b"5\r\nhello" + end + b"0\r\n\r\n"), BadFraming)
 
 
+def test_a_chunk_that_is_too_long_is_refused_without_waiting_for_a_line() -> None:
+    assert cut(b"5\r\nhello\r") == (b"hello", False, b"")
+    assert isinstance(cut(b"5\r\nhelloXY"), BadFraming)
+
+
 @pytest.mark.parametrize(
     "trailer", [b"X: a\n", b"X : a\r\n", b" X: a\r\n", b"X\r\n", b"X: \x00\r\n", b"\n", b"\rX\r\n", b": a\r\n"]
 )

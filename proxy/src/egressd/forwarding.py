@@ -16,7 +16,7 @@ from http import HTTPStatus
 from egress_policy.reasons import ErrorType, Reason, Refusal, Stage
 from egress_policy.targets import HTTP_PORT, Target
 from egress_policy.wire import PSEUDONYM
-from egressd.framing import Chunked, Framing, Length, UntilClose
+from egressd.framing import Chunked, Framing, Length, NoBody, UntilClose
 from egressd.http_head import Fields, ReplyHead, RequestHead
 
 # Ends here or is written anew. HTTP2-Settings belongs to Upgrade: h2c (RFC 7540 section 3.2.1). With an underscore, the
@@ -199,7 +199,7 @@ def forwarded_reply(
         return b""
     out = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d " % status]
     # To HEAD and with 304 it tells the length that the body would have.
-    keeps_length = not (interim or status == 204) and not isinstance(framing, (Length, Chunked, UntilClose))
+    keeps_length = isinstance(framing, NoBody) and not (interim or status == 204)
     known = _KNOWN.get
     nominated: set[bytes] = set()
     for name, value in head.fields:

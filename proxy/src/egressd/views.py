@@ -113,7 +113,7 @@ def prefers_json(accept: bytes) -> bool:
     Source: RFC 9110 section 12.5.1.
     """
     json_quality = text_quality = 0.0
-    for member in accept.split(b",", _ACCEPT_MAX_MEMBERS)[:_ACCEPT_MAX_MEMBERS]:
+    for member in accept.split(b",", _ACCEPT_MAX_MEMBERS):
         media_range, _, parameters = member.lower().partition(b";")
         media_range = media_range.strip()
         quality = 1.0
