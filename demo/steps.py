@@ -5,16 +5,26 @@ Each step says its expectations of the answers to the stage. Makes nothing of th
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from demo.places import ALLOWED, INSIDE, METADATA, PRIVATE, SWINGING, UNLISTED, Place
-from demo.stage import Stage
+from demo.stage import TIMEOUT_SECONDS, Stage
 from support.lab_daemon import BIN, bare_environment
-from support.lab_wire import ask, connect_request, get_request
+from support.lab_wire import connect_request, get_request, parse_reply
 
-REFUSAL_SECONDS = 5.0
+RELOAD_SECONDS = 5.0
+# Runs in the sandbox: what it reads goes to the socket named on its command line, what comes back is written.
+_BY_HAND = """
+import socket, sys
+stream = socket.socket(socket.AF_UNIX)
+stream.connect(sys.argv[1])
+stream.sendall(sys.stdin.buffer.read())
+while part := stream.recv(65536):
+    sys.stdout.buffer.write(part)
+"""
 
 
 def fetch(stage: Stage, place: Place, url: str, *, code: int | None) -> str:
@@ -24,10 +34,12 @@ def fetch(stage: Stage, place: Place, url: str, *, code: int | None) -> str:
 
 
 def raw(stage: Stage, place: Place, request: bytes) -> str:
-    """The same question by hand: a request's bytes on the proxy's socket, and the head of what comes back."""
-    for line in request.decode().split("\r\n")[:1]:
-        print(f"    socket> {line}")
-    reply = ask(place.running.connect, request)
+    """The same question by hand: a request's bytes on the sandbox's socket, and the head of what comes back."""
+    line, _, _ = request.decode().partition("\r\n")
+    print(f"    sandbox> {line}", flush=True)
+    words = place.in_sandbox([str(BIN / "python"), "-I", "-c", _BY_HAND, str(place.channel)])
+    done = subprocess.run(words, input=request, stdout=subprocess.PIPE, timeout=TIMEOUT_SECONDS, check=True)
+    reply = parse_reply(done.stdout)
     lines = [reply.line, *(f"Proxy-Status: {value}" for value in reply.get("proxy-status"))]
     stage.show(lines, "< ")
     return "\n".join(lines)
@@ -77,7 +89,7 @@ def allow_it(stage: Stage, place: Place) -> None:
     version = place.running.version()
     command = place.on_node([str(BIN / words[0]), *words[1:]])
     stage.run("node", " ".join(words), command, bare_environment())
-    end = time.monotonic() + REFUSAL_SECONDS
+    end = time.monotonic() + RELOAD_SECONDS
     while place.running.version() == version and time.monotonic() < end:
         time.sleep(0.01)
     print()
