@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from egressd.grants import Grant
     from egressd.http_head import RequestHead
 
+_AUTHORITY_ENDS = frozenset({b"", b"/", b"?"})
 GRANT_PATH = b"/.well-known/egress"
 
 
@@ -95,15 +96,22 @@ def read_request(head: RequestHead, proxy_names: frozenset[bytes]) -> Asked | Gr
         if isinstance(absolute, BadTarget):
             return Refusal(absolute.reason, Stage.PARSE)
         target, path = absolute.target, absolute.path
-    # An exact copy of the authority needs no parsing; that is what almost every client sends.
     if (
         host is not None
-        and host != head.target
+        and not _is_copy(host, head.target)
         and not same_authority(host, target)
         and host.lower() not in proxy_names
     ):
         return Refusal(Reason.AUTHORITY_MISMATCH, Stage.PARSE, target)
     return Asked(target, path, asks_public_only(public) if public else False)
+
+
+def _is_copy(host: bytes, target: bytes) -> bool:
+    """Whether Host is the authority to the letter: that needs no parsing, and is what almost every client sends."""
+    if host == target:
+        return True
+    end = 7 + len(host)  # behind http://
+    return target[7:end] == host != b"" and target[end : end + 1] in _AUTHORITY_ENDS
 
 
 def judge_target(target: Target, grant: Grant, *, method: str, public_only: bool, now: float) -> Allowed | Refusal:

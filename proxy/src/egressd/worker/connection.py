@@ -58,6 +58,7 @@ class Connection:
     route: Route | None = None
     lookup: Lookup | None = None
     dial: Dial | None = None
+    plain: Exchange | None = None
     exchange: Exchange | None = None
     early = b""
     client_ended = False
@@ -153,12 +154,13 @@ class Connection:
             self.refuse(Refusal(Reason.BUSY, Stage.CHANNEL, asked.target))
             return
         route = self.route = self._judged(head, asked, grant)
-        if isinstance(route.verdict, Refusal) or head.method == "CONNECT":
-            self.proceed(route)
-        elif (refusal := Exchange.unfit(head, asked)) is not None:
-            self.refuse(refusal)
-        else:
-            self.resolve()
+        if head.method != "CONNECT" and not isinstance(route.verdict, Refusal):
+            plain = Exchange.open(self, head, asked)
+            if isinstance(plain, Refusal):
+                self.refuse(plain)
+                return
+            self.plain = plain
+        self.proceed(route)
 
     def proceed(self, route: Route) -> None:
         """Refuse or go on, as the verdict says."""
@@ -256,9 +258,10 @@ class Connection:
 
     def connect(self, pinned: PinnedTarget) -> None:
         """Connect to the pinned target; a plain request takes an idle connection to it first."""
-        if self.head is not None and self.head.method != "CONNECT":
-            self.exchange = Exchange(self, self.head, pinned)
-            self.exchange.start()
+        plain = self.plain
+        if plain is not None:
+            self.exchange = plain
+            plain.start(pinned)
             return
         self.start_dial(pinned, self._connected)
 
@@ -295,8 +298,7 @@ class Connection:
 
     def _connected(self, result: socket.socket | DialFault, place: Place | None) -> None:
         """Judge once more what was connected to, then answer."""
-        self.dial = None
-        self.connect_seconds = time.monotonic() - self.step_started
+        self.end_dial()
         if isinstance(result, DialFault):
             self.refuse(Refusal(Reason.DIAL_FAILED, Stage.DIAL, self._target(), error=result.error))
             return
@@ -307,6 +309,11 @@ class Connection:
             self.refuse(refusal)
             return
         self.answer(result, place)
+
+    def end_dial(self) -> None:
+        """The dial has ended, one way or the other."""
+        self.dial = None
+        self.connect_seconds = time.monotonic() - self.step_started
 
     def recheck(self, place: Place) -> Refusal | None:
         """Ask the policy of this moment about the address that is connected to (the last step before the 200)."""
@@ -395,24 +402,25 @@ class Connection:
     def next_request(self) -> None:
         """Wait for the next request of a kept-alive client, or take the one that is already here."""
         core = self.core
-        self.exchange = None
+        self.plain = None
         self.head = None
         self.asked = None
         self.route = None
+        self.reader = None
         self.started = 0.0
-        self.dns_seconds = self.connect_seconds = 0.0
+        if self.step_started:
+            self.step_started = self.dns_seconds = self.connect_seconds = 0.0
         if core.draining:
             self.close()
             return
-        self.reader = None
         core.poller.handlers[self.sock.fileno()] = self.on_head
         core.sweep.arm(self, core.poller.now + core.limits.idle_client_seconds)
-        early, self.early = self.early, b""
-        if early:
+        if self.early:
+            early, self.early = self.early, b""
             self.feed(early)
         elif self.client_ended:
             self.close()
-        if not self.closed and self.head is None:
+        if self.wants != IN and not self.closed and self.head is None:
             self.want(IN)
 
     # Ends
