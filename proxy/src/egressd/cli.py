@@ -41,7 +41,8 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_rest: object) -> None:
         from importlib.metadata import version
 
-        parser.exit(message=f"{parser.prog} {version('oz0-egressd')}\n")
+        print(f"{parser.prog} {version('oz0-egressd')}")
+        parser.exit()
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable
 from ipaddress import ip_network
 from pathlib import Path
@@ -16,6 +17,8 @@ from egressd.supervisor.own_addresses import Network, RouteFault
 from egressd.supervisor.policy import (
     Machine,
     PolicyKeeper,
+    Report,
+    change_line,
     list_keys,
     system_resolvers,
     unsafe_notices,
@@ -219,3 +222,26 @@ def test_name_servers_of_the_machine(text: str, found: tuple[str, ...]) -> None:
 def test_nothing_waits_where_nothing_changed(node: Node) -> None:
     config = node.config()
     assert waits_for_restart(config, dataclasses.replace(config)) == ()
+
+
+def test_a_change_is_recorded_with_who_when_and_what(node: Node) -> None:
+    node.keeper.start()
+    node.write("tenants/default.list", "docs.python.org\n")
+    line = change_line(node.keeper.reload(), who="uid 0 by the admin socket", unix_now=1_764_547_200.25)
+    assert json.loads(line) == {
+        "time": "2025-12-01T00:00:00.250Z",
+        "record": "policy",
+        "version": 2,
+        "who": "uid 0 by the admin socket",
+        "changed": ["tenants/default.list"],
+        "changed_more": 0,
+        "whole": True,
+        "problems": 0,
+    }
+
+
+def test_a_record_of_many_changes_is_one_line_that_a_pipe_takes_whole() -> None:
+    names = tuple(f"tenants/{'n' * 63}-{number}.list" for number in range(1000))
+    line = change_line(Report(version=2, changed=names), who="SIGHUP", unix_now=0)
+    assert len(line) < 4096
+    assert json.loads(line)["changed_more"] == 970

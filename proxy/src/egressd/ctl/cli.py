@@ -64,14 +64,16 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_rest: object) -> None:
         from importlib.metadata import version
 
-        parser.exit(message=f"{parser.prog} {version('oz0-egressd')}\n")
+        print(f"{parser.prog} {version('oz0-egressd')}")
+        parser.exit()
 
 
 class _Completion(argparse.Action):
     def __call__(
         self, parser: argparse.ArgumentParser, _space: argparse.Namespace, shell: object, *_rest: object
     ) -> None:
-        parser.exit(message=script(str(shell)))
+        sys.stdout.write(script(str(shell)))
+        parser.exit()
 
 
 def make_parser() -> argparse.ArgumentParser:

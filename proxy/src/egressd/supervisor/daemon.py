@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +28,15 @@ from egressd.supervisor.config import Config
 from egressd.supervisor.health import Health, judge_health
 from egressd.supervisor.listeners import Bound, ListenFault
 from egressd.supervisor.own_addresses import Network, RouteFault, read_own_networks
-from egressd.supervisor.policy import RESOLV_CONF, Machine, PolicyKeeper, Report, system_resolvers, unsafe_notices
+from egressd.supervisor.policy import (
+    RESOLV_CONF,
+    Machine,
+    PolicyKeeper,
+    Report,
+    change_line,
+    system_resolvers,
+    unsafe_notices,
+)
 from egressd.supervisor.settings import split_address
 from egressd.supervisor.sink import SinkFault, open_sink, write_line
 from egressd.supervisor.workers import Spawned, Worker, WorkerState
@@ -58,11 +66,11 @@ def say(text: str) -> None:
         sys.stderr.flush()
 
 
-def default_admin_socket(environment: Callable[[str], str | None] = os.environ.get) -> Path | None:
+def default_admin_socket(environment: Mapping[str, str] = os.environ) -> Path | None:
     """Give the usual place of the admin socket for this user, or None where there is none."""
     if os.geteuid() == identity.ROOT:
         return Path("/run/egressd/admin.sock")
-    runtime = environment("XDG_RUNTIME_DIR")
+    runtime = environment.get("XDG_RUNTIME_DIR")
     return Path(runtime, "egressd", "admin.sock") if runtime else None
 
 
@@ -142,7 +150,8 @@ class Daemon:
                 self._send_snapshot()
                 if not await self._until(self._is_applied, APPLY_SECONDS):
                     say(f"policy version {report.version} is not applied after {APPLY_SECONDS:g} s")
-            self._record(who, report)
+            if not write_line(self.sink, change_line(report, who=who, unix_now=time.time())):
+                say("a record of this change could not be written")
             what = f"policy version {report.version}" if report.version != before else "nothing changed"
             say(f"reload by {who}: {what}{'' if report.is_whole else ', but not everything could be loaded'}")
             return report
@@ -207,20 +216,6 @@ class Daemon:
         message = {"type": "snapshot", "snapshot": json.loads(to_json(self.keeper.snapshot))}
         for worker in self.workers:
             worker.send(message)
-
-    def _record(self, who: str, report: Report) -> None:
-        """Write who changed which policy when, beside the decision records."""
-        row = {
-            "time": time.time(),
-            "kind": "policy",
-            "who": who,
-            "version": report.version,
-            "changed": list(report.changed)[:50],
-            "whole": report.is_whole,
-            "problems": len(report.lines),
-        }
-        if not write_line(self.sink, json.dumps(row)):
-            say("a policy record could not be written")
 
     def _states(self) -> list[WorkerState]:
         return [worker.state for worker in self.workers]

@@ -8,8 +8,10 @@ changed. `daemon` asks it at start, at SIGHUP and at POST /reload, and sends the
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from ipaddress import ip_network
 from pathlib import Path
 
@@ -26,6 +28,9 @@ from egressd.supervisor.settings import split_address
 RESOLV_CONF = Path("/etc/resolv.conf")
 # resolver(3): without a name server in the file, the one on this machine is asked
 RESOLVER_FALLBACK = ("127.0.0.1",)
+
+# Names of lists in one record: a line fits into what a pipe takes whole.
+CHANGED_MAX = 30
 
 Loaded = Mapping[Key, LoadedList]
 
@@ -231,6 +236,28 @@ class PolicyKeeper:
             fault=fault,
         )
         return self.report
+
+
+def change_line(report: Report, *, who: str, unix_now: float) -> str:
+    """Write the record of a change of policy: who, when, what. It stands among the decision records, in their form.
+
+    Args:
+        report: What the load came to.
+        who: `SIGHUP`, or the user who asked for it.
+        unix_now: Unix seconds.
+    """
+    seconds, milliseconds = divmod(int(unix_now * 1000), 1000)
+    row = {
+        "time": f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{milliseconds:03}Z",
+        "record": "policy",
+        "version": report.version,
+        "who": who,
+        "changed": report.changed[:CHANGED_MAX],
+        "changed_more": len(report.changed[CHANGED_MAX:]),
+        "whole": report.is_whole,
+        "problems": len(report.lines),
+    }
+    return json.dumps(row, separators=(",", ":"))
 
 
 def waits_for_restart(before: Config, after: Config) -> tuple[str, ...]:

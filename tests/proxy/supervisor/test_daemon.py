@@ -1,0 +1,292 @@
+"""The daemon's life as an operator sees it: start, ready, reload, drain, end, and each of them gone wrong.
+
+The supervisor is the real one. The worker is a fake where it has to fail in a known way, and the real one at the end.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import select
+import signal
+import socket
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from egressd.supervisor.daemon import default_admin_socket
+from support.egressd_process import ask_proxy, connect, python_for, running
+
+pytestmark = pytest.mark.slow
+
+GET = "GET http://docs.example/ HTTP/1.1\r\nHost: docs.example\r\n\r\n"
+CONFIG = """
+[admin]
+socket = "admin.sock"
+[[listener]]
+tcp = "127.0.0.1:0"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "lists/tenants").mkdir(parents=True)
+    (tmp_path / "e.toml").write_text(CONFIG)
+    return tmp_path
+
+
+def write_list(folder: Path, text: str) -> None:
+    (folder / "lists/tenants/default.list").write_text(text)
+
+
+def test_it_tells_ready_and_ends_in_peace(folder: Path) -> None:
+    with running(folder, "--config", "e.toml") as egressd:
+        egressd.told("(policy version 1)")
+        assert egressd.admin("GET", "/readyz") == (200, {"status": "ready", "degraded": []})
+        assert ask_proxy(egressd.port(), GET) == "HTTP/1.1 403 Refused"
+        egressd.signal(signal.SIGTERM)
+        assert egressd.ended() == 0
+    assert not (folder / "admin.sock").exists()
+    assert egressd.err.splitlines()[-1] == "egressd: ended"
+
+
+def test_a_worker_that_dies_ends_the_daemon_with_a_message(folder: Path) -> None:
+    with running(folder, "--config", "e.toml") as egressd:
+        egressd.told("ready")
+        (worker,) = egressd.children()
+        os.kill(worker, signal.SIGKILL)
+        assert egressd.ended() == 70
+    assert f"worker {worker} ended by itself (signal SIGKILL)" in egressd.err
+
+
+@pytest.mark.parametrize(("mode", "how"), [("die-at-start", "exit code 4"), ("die-at-snapshot", "exit code 3")])
+def test_a_worker_that_fails_at_start_ends_the_daemon_before_ready(folder: Path, mode: str, how: str) -> None:
+    with running(folder, "--config", "e.toml", modes=mode) as egressd:
+        assert egressd.ended() == 70
+    assert how in egressd.err
+    assert "ready" not in egressd.err
+
+
+def test_the_worker_ends_when_the_supervisor_is_killed(folder: Path) -> None:
+    with running(folder, "--config", "e.toml") as egressd:
+        egressd.told("ready")
+        pidfd = os.pidfd_open(egressd.children()[0])
+        egressd.process.kill()
+        ended, _, _ = select.select([pidfd], [], [], 20)
+        os.close(pidfd)
+        assert ended
+
+
+def test_a_hang_up_loads_lists_and_tells_who_and_what(folder: Path) -> None:
+    with running(folder, "--config", "e.toml") as egressd:
+        egressd.told("ready")
+        write_list(folder, "docs.python.org\n")
+        egressd.signal(signal.SIGHUP)
+        egressd.told("reload by SIGHUP: policy version 2")
+        (record,) = egressd.records("policy")
+        assert (record["who"], record["version"], record["changed"]) == ("SIGHUP", 2, ["tenants/default.list"])
+
+
+def test_a_broken_list_is_told_and_the_old_one_stays(folder: Path) -> None:
+    with running(folder, "--config", "e.toml") as egressd:
+        egressd.told("ready")
+        write_list(folder, "docs.python.org\nhttp://x/\n*.*\n")
+        egressd.signal(signal.SIGHUP)
+        egressd.told("nothing changed, but not everything could be loaded")
+        assert egressd.err.count("tenants/default.list:2:") == 1
+        assert egressd.err.count("tenants/default.list:3:") == 1
+        status, body = egressd.admin("GET", "/readyz")
+        assert status == 200
+        assert len(body["degraded"]) == 2  # type: ignore[arg-type]  # a list, or the test fails
+        write_list(folder, "docs.python.org\n")
+        egressd.signal(signal.SIGHUP)
+        egressd.told("policy version 2")
+        assert egressd.admin("GET", "/readyz")[1]["degraded"] == []
+
+
+@pytest.mark.case("D2")
+def test_a_broken_list_at_start_is_no_policy_and_the_daemon_serves_refusals(folder: Path) -> None:
+    write_list(folder, "*.*\n")
+    with running(folder, "--config", "e.toml") as egressd:
+        egressd.told("ready")
+        status, body = egressd.admin("GET", "/readyz")
+        assert status == 503
+        assert body["failing"] == ["no policy"]
+
+
+def test_a_broken_configuration_at_start_tells_every_problem_and_exits_78(folder: Path) -> None:
+    (folder / "e.toml").write_text('[node]\nresolvers = ["x"]\nsurprise = 1\n[[listener]]\ntcp = "0.0.0.0:1"\n')
+    with running(folder, "--config", "e.toml") as egressd:
+        assert egressd.ended() == 78
+    assert [line.split(": found")[0] for line in egressd.err.splitlines()] == [
+        "egressd: e.toml: node.resolvers[0]",
+        "egressd: e.toml: node.surprise",
+        "egressd: e.toml: listener[0].tcp",
+    ]
+
+
+def test_a_broken_configuration_at_reload_leaves_the_old_one(folder: Path) -> None:
+    with running(folder, "--config", "e.toml") as egressd:
+        egressd.told("ready")
+        (folder / "e.toml").write_text(CONFIG + "[node]\nsurprise = 1\n")
+        write_list(folder, "docs.python.org\n")
+        egressd.signal(signal.SIGHUP)
+        egressd.told("reload by SIGHUP: policy version 2, but not everything could be loaded")
+        assert "e.toml: node.surprise: found a key that means nothing here" in egressd.err
+        (folder / "e.toml").write_text(CONFIG.replace("127.0.0.1:0", "127.0.0.1:1"))
+        egressd.signal(signal.SIGHUP)
+        egressd.told("listener changed; it takes effect at the next restart")
+
+
+def test_a_reload_by_the_admin_socket_answers_when_it_is_in_force(folder: Path) -> None:
+    with running(folder, "--config", "e.toml") as egressd:
+        egressd.told("ready")
+        write_list(folder, "docs.python.org\n")
+        status, body = egressd.admin("POST", "/reload")
+        assert (status, body["version"], body["whole"]) == (200, 2, True)
+        (record,) = egressd.records("policy")
+        assert record["who"] == f"uid {os.geteuid()} by the admin socket"
+
+
+def test_a_hang_up_during_the_start_is_answered_after_it(folder: Path) -> None:
+    with running(folder, "--config", "e.toml") as egressd:
+        egressd.until(lambda: bool(egressd.children()))
+        egressd.signal(signal.SIGHUP)
+        egressd.told("reload by SIGHUP")
+        assert egressd.process.poll() is None
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_drain_refuses_new_connections_and_tells_not_ready(folder: Path, number: signal.Signals) -> None:
+    with running(folder, "--config", "e.toml", modes="slow-drain") as egressd:
+        port = egressd.port()
+        egressd.signal(number)
+        egressd.told("draining for at most 30 s")
+        status, body = egressd.admin("GET", "/readyz")
+        assert (status, body["failing"]) == (503, ["draining"])
+        with connect(port):
+            pass  # the fake keeps its own copy of the listener open; the supervisor's is closed
+        egressd.signal(number)
+        assert egressd.ended() == 0
+
+
+def test_the_drain_time_is_kept(folder: Path) -> None:
+    (folder / "e.toml").write_text(CONFIG + "[limits]\ndrain_seconds = 0\n")
+    with running(folder, "--config", "e.toml", modes="stubborn") as egressd:
+        egressd.told("ready")
+        egressd.signal(signal.SIGTERM)
+        assert egressd.ended() == 0
+    assert "draining for at most 0 s" in egressd.err
+
+
+@pytest.mark.case("H7")
+def test_what_lowers_the_guard_is_told_at_start_and_in_health(folder: Path) -> None:
+    (folder / "e.toml").write_text(
+        CONFIG + '[node]\nunsafe_reach = ["127.0.0.5/32"]\n[tenant.default]\nmode = "report"\n'
+    )
+    with running(folder, "--config", "e.toml") as egressd:
+        egressd.told("ready")
+        assert "egressd: UNSAFE: unsafe_reach: 127.0.0.5/32 is treated as public" in egressd.err
+        assert "egressd: UNSAFE: report mode: tenant default is not enforced" in egressd.err
+        assert len(egressd.admin("GET", "/readyz")[1]["degraded"]) == 2  # type: ignore[arg-type]  # as above
+
+
+@pytest.mark.case("H12")
+def test_the_daemon_ignores_proxy_variables_of_its_own(folder: Path) -> None:
+    names = {"HTTP_PROXY": "http://127.0.0.1:1", "https_proxy": "http://127.0.0.1:1", "NO_PROXY": "*"}
+    with running(folder, "--config", "e.toml", modes=None, environment=names) as egressd:
+        egressd.told("ready")
+        environment = Path(f"/proc/{egressd.children()[0]}/environ").read_bytes().split(b"\0")
+        assert not [row for row in environment if row.split(b"=")[0].decode() in names]
+        assert ask_proxy(egressd.port(), GET) == "HTTP/1.1 403 Refused by egress policy (not-on-allowlist)"
+
+
+def test_a_taken_address_is_told_and_exits_71(folder: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        place = f"127.0.0.1:{taken.getsockname()[1]}"
+        with running(folder, "--lists", "lists", "--listen", place, "--admin", "admin.sock") as egressd:
+            assert egressd.ended() == 71
+    assert f"listener default: {place}: another process listens there" in egressd.err
+
+
+def test_records_that_cannot_be_opened_are_told_and_exit_71(folder: Path) -> None:
+    (folder / "e.toml").write_text(CONFIG + '[records]\npath = "none/records"\n')
+    with running(folder, "--config", "e.toml") as egressd:
+        assert egressd.ended() == 71
+    assert "records: " in egressd.err
+
+
+def test_an_unknown_user_is_a_problem_of_the_configuration(folder: Path) -> None:
+    (folder / "e.toml").write_text(CONFIG + '[node]\nuser = "no-such-user"\n')
+    with running(folder, "--config", "e.toml") as egressd:
+        assert egressd.ended() == 78
+    assert "node.user: no user 'no-such-user'" in egressd.err
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_both_processes_give_up_root_for_the_configured_user() -> None:
+    try:
+        nobody = pwd.getpwnam("nobody")
+    except KeyError:
+        pytest.skip("no user nobody here")
+    found = python_for(nobody.pw_uid)
+    if found is None:
+        pytest.skip("no interpreter here that nobody can run")
+    python, environment = found
+    with tempfile.TemporaryDirectory(prefix="egressd-") as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        (folder / "lists/tenants").mkdir(parents=True)
+        (folder / "e.toml").write_text(CONFIG + '[node]\nuser = "nobody"\n')
+        with running(folder, "--config", "e.toml", modes=None, python=python, environment=environment) as egressd:
+            egressd.told("ready")
+            for pid in (egressd.process.pid, *egressd.children()):
+                assert Path(f"/proc/{pid}").stat().st_uid == nobody.pw_uid
+            assert (folder / "admin.sock").stat().st_uid == nobody.pw_uid
+
+
+def test_the_embedded_default_needs_no_file(folder: Path) -> None:
+    with running(folder, "--lists", "lists", "--listen", "127.0.0.1:0", "--admin", "admin.sock") as egressd:
+        egressd.told("ready")
+        status, body = egressd.admin("GET", "/node")
+        assert status == 200
+        assert (body["lists"], body["tenants"]) == (str(folder / "lists"), ["default"])
+
+
+def test_two_embedded_daemons_of_one_user_share_the_usual_admin_socket_first_come(folder: Path) -> None:
+    # its own runtime folder, so that no daemon of this machine is met; root's usual place cannot be moved
+    if os.geteuid() == 0:
+        assert default_admin_socket() == Path("/run/egressd/admin.sock")
+        return
+    environment = {"XDG_RUNTIME_DIR": str(folder)}
+    words = ("--lists", "lists", "--listen", "127.0.0.1:0")
+    with running(folder, *words, environment=environment) as first:
+        first.told("ready")
+        with running(folder, *words, environment=environment) as second:
+            second.told("no admin socket")
+            second.told("ready", times=2)
+
+
+def test_without_a_runtime_folder_a_user_has_no_usual_admin_socket() -> None:
+    if os.geteuid() != 0:
+        assert default_admin_socket({}) is None
+        assert default_admin_socket({"XDG_RUNTIME_DIR": "/run/user/7"}) == Path("/run/user/7/egressd/admin.sock")
+
+
+@pytest.mark.case("H1")
+def test_the_real_worker_answers_under_the_policy_and_shows_no_metrics_on_a_jobs_channel(folder: Path) -> None:
+    with running(folder, "--config", "e.toml", modes=None) as egressd:
+        port = egressd.port()
+        assert ask_proxy(port, GET) == "HTTP/1.1 403 Refused by egress policy (not-on-allowlist)"
+        for target in ("/metrics", "/healthz", "/readyz", "/reload"):
+            assert ask_proxy(port, f"GET {target} HTTP/1.1\r\nHost: x\r\n\r\n").split()[1] == "400"
+        write_list(folder, "docs.example\n")
+        assert egressd.admin("POST", "/reload")[1]["version"] == 2
+        (folder / "lists").rename(folder / "away")
+        assert egressd.admin("POST", "/reload")[1]["whole"] is False
+        assert ask_proxy(port, GET).split()[1] == "503"
+        egressd.signal(signal.SIGTERM)
+        assert egressd.ended() == 0
