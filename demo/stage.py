@@ -25,6 +25,7 @@ class Stage:
         self.failures: list[str] = []
         self._whole = whole
         self._steps = 0
+        self._left_out = 0
 
     def say(self, text: str) -> None:
         """A paragraph, wrapped."""
@@ -46,6 +47,11 @@ class Stage:
         """The next step's heading."""
         self._steps += 1
         print(f"\n{self._steps}. {title}\n", flush=True)
+
+    def leave_out(self, why: str) -> None:
+        """This step is not played here."""
+        self._left_out += 1
+        self.show([f"Left out: {why}"])
 
     def run(
         self, prompt: str, shown: str, command: Sequence[str], environment: dict[str, str], code: int | None = 0
@@ -88,5 +94,6 @@ class Stage:
             print(f"\n{len(self.failures)} of what this demo shows went otherwise:")
             self.show(self.failures)
             return 1
-        print(f"\nAll {self._steps} steps went as expected.")
+        played = f"All {self._steps}" if not self._left_out else f"{self._steps - self._left_out} of {self._steps}"
+        print(f"\n{played} steps went as expected.")
         return 0

@@ -144,7 +144,7 @@ def direct(stage: Stage, place: Place) -> None:
     address = place.public[ALLOWED]
     stage.step("Past the proxy: a direct connection, and a look-up, from the sandbox")
     if not place.sandboxed:
-        stage.say("Left out: there is no sandbox here, so a direct connection would succeed.")
+        stage.leave_out("there is no sandbox here, so a direct connection would succeed.")
         return
     for what, wanted in (
         (f"create_connection(('{address}', 443), 5)", place.no_way),

@@ -9,7 +9,7 @@ import pytest
 from support.lab_daemon import wait_until
 from support.lab_origin import Talk, Visit, pages
 from support.lab_wire import get_request, parse_reply, read_all, read_head
-from support.lab_world import World
+from support.lab_world import LOOPBACK_SITE, World
 
 PAGE = b"<!doctype html><title>A page</title><p>Hello.\n"
 
@@ -171,6 +171,22 @@ def test_each_request_of_a_kept_connection_is_judged_by_itself(loopback: World) 
         refused = parse_reply(read_all(client))
         assert (refused.status, refused.reason) == (403, "not-on-allowlist")
         assert loopback.sent() == before
+
+
+def test_a_request_sent_while_the_first_is_looked_up_waits_and_is_judged_by_itself(loopback: World) -> None:
+    name = loopback.name_with(LOOPBACK_SITE)
+    with loopback.origin(site()) as origin, loopback.open_daemon.connect() as client:
+        loopback.dns.hold(name)
+        client.sendall(get_request(f"http://{name}:{origin.port}/other", close=False))
+        loopback.dns.wait_until(lambda: loopback.dns.count(name) == 2)
+        client.sendall(get_request(f"http://127.0.0.1:{origin.port}/"))
+        loopback.dns.release()
+        raw = read_all(client)
+        assert [request.path for request in origin.requests] == ["/other"]
+    first = parse_reply(raw)
+    assert (first.status, first.body[:6]) == (200, b"other\n")
+    second = parse_reply(first.body[6:])
+    assert (second.status, second.reason) == (403, "forbidden-address")
 
 
 def test_a_refused_plain_request_says_what_to_change(loopback: World) -> None:
