@@ -22,8 +22,8 @@ class FakeWorker:
     """The states of one fake worker.
 
     Modes: `die-at-start`, `die-at-snapshot`, `garbage` (bytes that are no frame), `strange` (a frame of another
-    program), `silent` (never listens), `stubborn` (does not end at drain or stop), `slow-drain` (ends at stop only),
-    `keep-old` (does not apply a second snapshot), `tell-environment` (writes it, as JSON, into the record sink).
+    program), `stubborn` (does not end at drain or stop), `slow-drain` (ends at stop only), `tell-environment` (writes
+    it, as JSON, into the record sink).
     """
 
     def __init__(self, modes: set[str], descriptor: int) -> None:
@@ -74,8 +74,6 @@ class FakeWorker:
             sys.exit(3)
         if "garbage" in self.modes:
             self.raw.send(b"\xff" * 64)
-        if "silent" in self.modes or ("keep-old" in self.modes and self.snapshots > 1):
-            return
         if self.snapshots == 1:
             self.control.send({"type": "listening"})
         value = frame.message["snapshot"]

@@ -159,7 +159,7 @@ def _worker_user(options: argparse.Namespace) -> tuple[int, int] | None:
 def _check(options: argparse.Namespace) -> int:
     from egressd.list_files import show_problem
     from egressd.supervisor.lists import ListStore
-    from egressd.supervisor.policy import list_keys, unsafe_notices
+    from egressd.supervisor.policy import idle_notices, list_keys, unsafe_notices
     from egressd.supervisor.problems import ConfigError
 
     try:
@@ -171,6 +171,8 @@ def _check(options: argparse.Namespace) -> int:
     loaded = ListStore().load(config.lists_folder, list_keys(config)).values()
     for notice in unsafe_notices(config):
         _complain(f"UNSAFE: {notice}")
+    for notice in idle_notices(config):
+        _complain(notice)
     for row in loaded:
         for found in row.problems:
             _complain(show_problem(found))

@@ -19,6 +19,7 @@ from egressd.supervisor.policy import (
     PolicyKeeper,
     Report,
     change_line,
+    idle_notices,
     list_keys,
     system_resolvers,
     unsafe_notices,
@@ -245,3 +246,10 @@ def test_a_record_of_many_changes_is_one_line_that_a_pipe_takes_whole() -> None:
     line = change_line(Report(version=2, changed=names), who="SIGHUP", unix_now=0)
     assert len(line) < 4096
     assert json.loads(line)["changed_more"] == 970
+
+
+@pytest.mark.case("H8")
+def test_a_tenants_table_that_nothing_uses_is_told(node: Node) -> None:
+    assert idle_notices(node.config()) == ()
+    node.text = LISTENERS + TENANT.replace("tenant.research", "tenant.reserach")
+    assert idle_notices(node.config()) == ("tenant.reserach: no listener belongs to this tenant",)

@@ -34,6 +34,7 @@ from egressd.supervisor.policy import (
     PolicyKeeper,
     Report,
     change_line,
+    idle_notices,
     system_resolvers,
     unsafe_notices,
 )
@@ -295,6 +296,8 @@ def _prepare(config: Config, read_config: Callable[[], Config], spawned: Sequenc
     """Bind and open everything that a start needs, while the workers import."""
     for notice in unsafe_notices(config):
         say(f"UNSAFE: {notice}")
+    for notice in idle_notices(config):
+        say(notice)
     user = identity.find_user(config.node.user) if config.node.user else None
     if user is not None and os.geteuid() == identity.ROOT and any(row.user != user for row in spawned):
         raise StartFault("node.user changed while the daemon started; start it again")

@@ -165,6 +165,12 @@ def unsafe_notices(config: Config) -> tuple[str, ...]:
     )
 
 
+def idle_notices(config: Config) -> tuple[str, ...]:
+    """Name the tables that nothing uses: a slip in a tenant's name would leave its settings without effect."""
+    used = {row.tenant for row in config.listeners}
+    return tuple(f"tenant.{name}: no listener belongs to this tenant" for name in config.tenants if name not in used)
+
+
 @dataclass(slots=True)
 class PolicyKeeper:
     """The policy in force, and how the next one is made.
