@@ -92,6 +92,12 @@ PIPE_BYTES = 1_048_576
 PIPE_MAX_LARGE_PIPES = 32
 # Pipes kept for the next bulk stream: a new one costs 3 to 7 us (measured), a kept one two descriptors.
 PIPE_MAX_IDLE_PIPES = 32
+# Interim replies (1xx) before the final one; each restarts no clock, and no origin needs more than a few.
+INTERIM_REPLIES_MAX = 16
+# Heads remembered by their very bytes, with what follows from them: programs ask, and servers answer, in the same words
+# again and again. Longer ones are not kept, nor any that carries credentials or cookies.
+REMEMBERED_HEAD_MAX_BYTES = 512
+REMEMBERED_HEADS_MAX = 1_024
 # Judged targets remembered by a grant of one policy version; the names are the job's to choose, so the memory is bounded.
 VERDICTS_MAX = 4_096
 

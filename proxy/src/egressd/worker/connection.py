@@ -21,7 +21,7 @@ from egressd.http_head import NEED_MORE, BadHead, HeadReader
 from egressd.judge import Asked, GrantAsked, judge_target, read_request
 from egressd.limits import EARLY_MAX_BYTES
 from egressd.pinning import PinnedTarget, is_mixed, pin, still_allowed
-from egressd.worker.core import Route
+from egressd.worker.core import Known, Route
 from egressd.worker.dialer import Dial, DialFault
 from egressd.worker.exchange import Exchange
 from egressd.worker.linger import Linger
@@ -117,24 +117,28 @@ class Connection:
             self.head = head
             if reader.rest:
                 self.early = reader.rest
-            self.judge(head)
-            if is_first and not reader.rest and self.route is not None and head.method == "CONNECT":
-                self.channel.know(chunk, head, self.asked, self.route)
+            self.judge(head, chunk if is_first and not reader.rest else None)
 
     def _recall(self, chunk: bytes) -> bool:
-        """Go on at once if these very bytes are a whole CONNECT head that this policy version has judged before."""
+        """Go on at once if these very bytes are a whole head that this policy version has judged before."""
         known = self.channel.known.get(chunk)
         core = self.core
-        if known is None or core.draining or core.log_required or known[2].until <= time.time():
+        if known is None or core.draining or core.log_required or known.route.until <= time.time():
             return False
-        self.head, self.asked, self.route = known
-        self.proceed(self.route)
+        self.head, self.asked, self.route = known.head, known.asked, known.route
+        if known.plain is not None:
+            self.plain = Exchange(self, known.head, *known.plain)
+        self.proceed(known.route)
         return True
 
     # Judge
 
-    def judge(self, head: RequestHead) -> None:
-        """Read what is asked and judge it, before anything is looked up."""
+    def judge(self, head: RequestHead, raw: bytes | None) -> None:
+        """Read what is asked and judge it, before anything is looked up.
+
+        Args:
+            raw: The head's bytes, if it came whole and alone.
+        """
         grant = self.channel.grant
         if grant is None:
             self.refuse(Refusal(Reason.POLICY_UNAVAILABLE, Stage.GRANT))
@@ -154,12 +158,16 @@ class Connection:
             self.refuse(Refusal(Reason.BUSY, Stage.CHANNEL, asked.target))
             return
         route = self.route = self._judged(head, asked, grant)
+        known = Known(head, asked, route)
         if head.method != "CONNECT" and not isinstance(route.verdict, Refusal):
-            plain = Exchange.open(self, head, asked)
-            if isinstance(plain, Refusal):
-                self.refuse(plain)
+            forwardable = Exchange.forwardable(head, asked)
+            if isinstance(forwardable, Refusal):
+                self.refuse(forwardable)
                 return
-            self.plain = plain
+            known.plain = forwardable
+            self.plain = Exchange(self, head, *forwardable)
+        if raw is not None:
+            self.channel.know(raw, known)
         self.proceed(route)
 
     def proceed(self, route: Route) -> None:

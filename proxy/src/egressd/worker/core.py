@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from egressd import records
-from egressd.limits import TURN_MAX_BYTES, VERDICTS_MAX, Limits
+from egressd.limits import REMEMBERED_HEAD_MAX_BYTES, REMEMBERED_HEADS_MAX, TURN_MAX_BYTES, VERDICTS_MAX, Limits
 from egressd.worker.pipes import PipePool
 from egressd.worker.pool import Pool
 from egressd.worker.reporter import Reporter
@@ -20,9 +20,11 @@ from egressd.worker.reporter import Reporter
 if TYPE_CHECKING:
     from egress_policy.reasons import Refusal
     from egressd.grants import Grant
-    from egressd.http_head import RequestHead
+    from egressd.framing import Framing
+    from egressd.http_head import Fields, ReplyHead, RequestHead
     from egressd.judge import Allowed, Asked
     from egressd.pinning import PinnedTarget
+    from egressd.replies import ReplyPlan
     from egressd.worker.connection import Connection
     from egressd.worker.journal import Journal
     from egressd.worker.linger import Linger
@@ -31,10 +33,12 @@ if TYPE_CHECKING:
     from egressd.worker.timers import Sweep
     from egressd.worker.tunnel import Tunnel
 
+    # The head's bytes, the request's method, the client's minor version, and whether its connection is to go on.
+    ReplyKey = tuple[bytes, str, int, bool]
+
 # Verdicts on longer request-targets are not remembered; real authorities are shorter.
 ROUTE_KEY_MAX_BYTES = 300
-# Heads of CONNECT are 60 to 300 bytes.
-KNOWN_HEAD_MAX_BYTES = 512
+_SECRETS = frozenset({b"authorization", b"proxy-authorization", b"cookie", b"set-cookie"})
 
 
 @dataclass(slots=True, eq=False)
@@ -50,6 +54,21 @@ class Route:
     pinned: PinnedTarget | None = None
     answer: bytes | None = None
     record: str | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Known:
+    """What one request head says and what was made of it; `plain` is the framing and the forwarded head."""
+
+    head: RequestHead
+    asked: Asked
+    route: Route
+    plain: tuple[Framing, bytes] | None = None
+
+
+def carries_secrets(fields: Fields) -> bool:
+    """Whether a head must not be remembered."""
+    return any(name in _SECRETS for name, _value in fields)
 
 
 class Channel:
@@ -75,19 +94,17 @@ class Channel:
             channel=self.name,
         )
         self._routes: dict[tuple[bytes, str, bool], Route] = {}
-        self.known: dict[bytes, tuple[RequestHead, Asked, Route]] = {}
+        self.known: dict[bytes, Known] = {}
 
-    def know(self, raw: bytes, head: RequestHead, asked: Asked | None, route: Route) -> None:
-        """Keep what a whole CONNECT head says, by its very bytes: a program asks for one host in the same words.
+    def know(self, raw: bytes, known: Known) -> None:
+        """Keep what a whole head without a body says, by its very bytes: programs ask for one thing in the same words.
 
-        The same bytes have one reading, and the verdict goes with the policy version; `swap` forgets both. Heads that
-        carry credentials are not kept.
+        The same bytes have one reading, and the verdict goes with the policy version; `swap` forgets both.
         """
-        if asked is None or len(raw) > KNOWN_HEAD_MAX_BYTES or head.get_all(b"proxy-authorization"):
-            return
-        if len(self.known) >= VERDICTS_MAX:
-            self.known.clear()
-        self.known[raw] = (head, asked, route)
+        if len(raw) <= REMEMBERED_HEAD_MAX_BYTES and not carries_secrets(known.head.fields):
+            if len(self.known) >= REMEMBERED_HEADS_MAX:
+                self.known.clear()
+            self.known[raw] = known
 
     def route(self, target: bytes, method: str, *, public_only: bool) -> Route | None:
         """The verdict already given on these very bytes, if any."""
@@ -144,6 +161,7 @@ class Core:
         "pipes",
         "poller",
         "pool",
+        "replies",
         "reporter",
         "resolver",
         "sweep",
@@ -164,7 +182,15 @@ class Core:
         self.pool = Pool(self)
         self.counts = Counts()
         self.connections: set[Connection] = set()
+        self.replies: dict[ReplyKey, ReplyPlan] = {}
         self.tunnels: set[Tunnel] = set()
         self.lingering: set[Linger] = set()
         # One buffer for all reads: what is not passed on at once is copied out of it.
         self.view = memoryview(bytearray(TURN_MAX_BYTES))
+
+    def remember_reply(self, key: ReplyKey, head: ReplyHead, plan: ReplyPlan) -> None:
+        """Keep what was made of a whole reply head, by its very bytes and all else that it depends on."""
+        if len(key[0]) <= REMEMBERED_HEAD_MAX_BYTES and not carries_secrets(head.fields):
+            if len(self.replies) >= REMEMBERED_HEADS_MAX:
+                self.replies.clear()
+            self.replies[key] = plan

@@ -17,7 +17,8 @@ from egressd import forwarding, framing
 from egressd.bodies import ReplyBody, RequestBody
 from egressd.framing import BadFraming, NoBody
 from egressd.http_head import NEED_MORE, BadHead, ReplyReader
-from egressd.limits import EARLY_MAX_BYTES
+from egressd.limits import EARLY_MAX_BYTES, INTERIM_REPLIES_MAX, REMEMBERED_HEAD_MAX_BYTES
+from egressd.replies import ReplyPlan, plan_reply
 from egressd.worker.dialer import DialFault
 from egressd.worker.poller import BROKEN, IN, OUT
 from egressd.worker.pool import Upstream
@@ -36,6 +37,7 @@ _READ_BYTES = 65_536
 # A request that may be sent again when an idle connection turns out to be dead (RFC 9110 section 9.2.2), bodies aside.
 _RETRIED = frozenset({"GET", "HEAD", "OPTIONS"})
 _FIRST_FINAL = 200
+_HEAD_END = b"\r\n\r\n"
 
 
 class Exchange:
@@ -55,7 +57,9 @@ class Exchange:
     up = 0
     down = 0
     _upstream: Upstream | None = None
+    _reader: ReplyReader | None = None
     _reply: ReplyBody | None = None
+    _interims = 0
     _up_pending = b""
     _down_pending = b""
     _reuse = False
@@ -69,16 +73,16 @@ class Exchange:
         self._keep = forwarding.wants_keep_alive(head)
         self._last = connection.core.poller.now
 
-    @classmethod
-    def open(cls, connection: Connection, head: RequestHead, asked: Asked) -> Exchange | Refusal:
-        """Make ready to forward a request, or say why it cannot be, before anything is resolved for it."""
+    @staticmethod
+    def forwardable(head: RequestHead, asked: Asked) -> tuple[Framing, bytes] | Refusal:
+        """How a request's body ends and the head that goes on; or why not, before anything is resolved for it."""
         body = framing.request_framing(head)
         if isinstance(body, BadFraming):
             return Refusal(body.reason, Stage.PARSE, asked.target)
         if asked.path is None:
             return Refusal(Reason.NOT_A_PROXY_REQUEST, Stage.PARSE, asked.target)
         made = forwarding.forwarded_request(head, asked.target, asked.path, body)
-        return made if isinstance(made, Refusal) else cls(connection, head, body, made)
+        return made if isinstance(made, Refusal) else (body, made)
 
     # To the origin
 
@@ -110,7 +114,7 @@ class Exchange:
         """Send the head, and what is already here of the body."""
         core, connection = self._core, self._connection
         self._upstream = upstream
-        self._reader = ReplyReader()
+        self._reader = None
         self.address = upstream.place.sockaddr[0]
         self._last = core.poller.now
         handlers = core.poller.handlers
@@ -227,48 +231,61 @@ class Exchange:
             self._pass_down(self._reply, view[:size])
 
     def _reply_head(self, chunk: bytes) -> None:
-        """Read the reply's head; interim replies are passed on as they come."""
-        while True:
-            head = self._reader.feed(chunk)
-            if head is NEED_MORE:
-                return
-            if isinstance(head, BadHead):
-                self._fail(self._upstream_failed(head.error))
-                return
-            if (unfit := forwarding.unfit_reply(head, self._pinned.target)) is not None:
-                self._fail(unfit)
-                return
-            rest = self._reader.rest
-            if head.status >= _FIRST_FINAL:
-                break
-            interim = forwarding.forwarded_reply(head, NoBody(), keep_alive=True, client_minor=self._head.minor)
-            if interim:
-                self._write_down(interim)
-            if self.done:
+        """Read the reply's head, whole or a piece of it."""
+        request = self._head
+        self._keep = self._keep and self._request_done and not self._core.draining
+        if self._reader is None:
+            end = chunk.find(_HEAD_END, 0, REMEMBERED_HEAD_MAX_BYTES) + len(_HEAD_END)
+            key = (chunk[:end], request.method, request.minor, self._keep)
+            plan = self._core.replies.get(key)
+            if plan is not None:
+                self._begin_reply(plan, chunk[end:])
                 return
             self._reader = ReplyReader()
-            if not rest:
-                self._update()
-                return
-            chunk = rest
-        body = framing.reply_framing(head, request_method=self._head.method, status=head.status)
-        if isinstance(body, BadFraming):
-            self._fail(self._upstream_failed(body.error))
         else:
-            self._begin_reply(head, body, rest)
+            key = None
+        reader = self._reader
+        head = reader.feed(chunk)
+        if head is NEED_MORE:
+            return
+        if isinstance(head, BadHead):
+            self._fail(self._upstream_failed(head.error))
+        elif head.status < _FIRST_FINAL:
+            self._interim(head, reader.rest)
+        else:
+            made = plan_reply(
+                head, self._pinned.target, method=request.method, client_minor=request.minor, keep=self._keep
+            )
+            if isinstance(made, Refusal):
+                self._fail(made)
+                return
+            if key is not None and len(key[0]) + len(reader.rest) == len(chunk):
+                self._core.remember_reply(key, head, made)
+            self._begin_reply(made, reader.rest)
 
-    def _begin_reply(self, head: ReplyHead, body: Framing, rest: bytes) -> None:
-        minor = self._head.minor
-        reply = self._reply = ReplyBody(body, client_minor=minor)
-        whole = self._request_done
-        self._keep = (
-            self._keep
-            and whole
-            and not self._core.draining
-            and not forwarding.ends_by_close(body, client_minor=minor)
-        )
-        self._reuse = whole and not reply.until_close and forwarding.origin_keeps_alive(head)
-        self._pass_down(reply, rest, forwarding.forwarded_reply(head, body, keep_alive=self._keep, client_minor=minor))
+    def _interim(self, head: ReplyHead, rest: bytes) -> None:
+        """Pass an interim reply on as it comes, or become a tunnel with a switch that was asked for."""
+        self._interims += 1
+        unfit = forwarding.unfit_reply(head, self._pinned.target)
+        if unfit is not None or self._interims > INTERIM_REPLIES_MAX:
+            self._fail(unfit or self._upstream_failed(ErrorType.HTTP_PROTOCOL_ERROR))
+            return
+        passed = forwarding.forwarded_reply(head, NoBody(), keep_alive=True, client_minor=self._head.minor)
+        if passed:
+            self._write_down(passed)
+        if self.done:
+            return
+        self._reader = ReplyReader()
+        if rest:
+            self._reply_head(rest)
+        else:
+            self._update()
+
+    def _begin_reply(self, plan: ReplyPlan, rest: bytes) -> None:
+        reply = self._reply = ReplyBody(plan.body, client_minor=self._head.minor)
+        self._keep = plan.keeps_client
+        self._reuse = self._request_done and plan.keeps_origin
+        self._pass_down(reply, rest, plan.head)
 
     def _pass_down(self, reply: ReplyBody, chunk: bytes | memoryview, head: bytes = b"") -> None:
         """Pass a piece of the reply's body on, after its head if that is given, and notice its end."""
@@ -374,7 +391,7 @@ class Exchange:
             upstream is not None
             and upstream.reused
             and self._reply is None
-            and not self._reader.examined
+            and self._reader is None
             and self._body is None
             and self._head.method in _RETRIED
         ):
