@@ -13,6 +13,7 @@ from egress_policy.addresses import (
     AddressClass,
     Network,
     Reach,
+    address_text,
     classify,
     embedded_in_nat64,
     fold,
@@ -361,6 +362,21 @@ def test_an_address_in_its_usual_form_is_read(text: str, expected: str) -> None:
 )
 def test_every_other_form_is_no_address(text: str) -> None:
     assert parse_address(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("::FFFF:102:304", "::ffff:1.2.3.4"),
+        ("0:0:0:0:0:ffff:127.0.0.1", "::ffff:127.0.0.1"),
+        ("2001:0DB8:0:0:1::1", "2001:db8::1:0:0:1"),
+        ("::127.0.0.1", "::7f00:1"),
+        ("10.0.0.7", "10.0.0.7"),
+    ],
+)
+def test_an_address_is_written_in_one_way(text: str, expected: str) -> None:
+    assert address_text(address(text)) == expected
+    assert parse_address(expected) == address(text)
 
 
 # ---------------------------------------------------------------------------------------------- folding

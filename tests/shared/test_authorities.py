@@ -32,7 +32,7 @@ def target(text: str) -> Target:
         ("example.com", "example.com", "example.com:443"),
         ("10.0.0.7:80", "10.0.0.7", "10.0.0.7:80"),
         ("[2001:DB8::1]:443", "2001:db8::1", "[2001:db8::1]:443"),
-        ("[::ffff:1.2.3.4]", "::ffff:102:304", "[::ffff:102:304]:443"),
+        ("[::ffff:102:304]", "::ffff:1.2.3.4", "[::ffff:1.2.3.4]:443"),
     ],
 )
 def test_a_target_has_its_texts_ready(text: str, host_text: str, authority: str) -> None:

@@ -38,7 +38,7 @@ BASE = Url("https", HostName("example.org"), 443, "/a/b/c", "q=1", "frag")
         ("http://h/a/b/..", "http://h/a/"),
         ("http://h/a\\b\\..\\c", "http://h/a/c"),
         ("http://h/a b<c>\"d`e{f}g^h|i'j", "http://h/a%20b%3Cc%3E%22d%60e%7Bf%7Dg%5Eh|i'j"),
-        ("http://h/?a b<c>\"d`e{f}g^h|i'j\\k", "http://h/?a%20b%3Cc%3E%22d`e{f}g^h|i%27j\\k"),
+        ("http://h/?a b<c>\"d`e{f}g^h|i'j\\k", "http://h/?a%20b%3Cc%3E%22d`e{f}g^h|i%27j%5Ck"),
         ("http://h/#a b<c>\"d`e{f}'", "http://h/#a%20b%3Cc%3E%22d%60e{f}'"),
         ("http://h/x/a\tb\nc?d\re", "http://h/x/abc?de"),
         ("http://h/%zz%", "http://h/%zz%"),

@@ -179,6 +179,15 @@ def fold_network(network: Network) -> Network:
     return network
 
 
+def address_text(address: Address) -> str:
+    """Give the one text of an address, the same under every version of Python: a mapped one ends in dotted form.
+
+    Source: RFC 5952 sections 4 and 5.
+    """
+    folded = fold(address)
+    return str(address) if folded is address else f"::ffff:{folded}"
+
+
 def is_metadata(address: Address) -> bool:
     """Whether a platform's metadata service, or one of its helpers, has this address."""
     return fold(address) in METADATA

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from egress_policy.addresses import Address, parse_address
+from egress_policy.addresses import Address, address_text, parse_address
 from egress_policy.names import NAME_MAX_LENGTH, BadName, HostName, parse_name
 from egress_policy.vocabulary import Reason
 
@@ -41,7 +41,7 @@ class Target:
     authority: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        text = self.host.text if isinstance(self.host, HostName) else str(self.host)
+        text = self.host.text if isinstance(self.host, HostName) else address_text(self.host)
         object.__setattr__(self, "host_text", text)
         object.__setattr__(self, "authority", f"[{text}]:{self.port}" if ":" in text else f"{text}:{self.port}")
 

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from egress_policy.addresses import Address
+from egress_policy.addresses import Address, address_text
 from egress_policy.authorities import HTTP_PORT, HTTPS_PORT, BadTarget, Target, parse_port, read_host, split_authority
 from egress_policy.names import BadName, HostName, to_name
 from egress_policy.vocabulary import Reason
@@ -34,7 +34,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 # Printable ASCII that is kept as it is; `quote` keeps letters, digits and `_.-~` anyway. What `%` begins is not looked
 # at: an escape stays an escape.
 _KEPT_IN_PATH = "!$%&'()*+,/:;=@[]|"
-_KEPT_IN_QUERY = "!$%&()*+,/:;=?@[\\]^`{|}"
+# A backslash is escaped, unlike in browsers: the proxy takes none anywhere in a target.
+_KEPT_IN_QUERY = "!$%&()*+,/:;=?@[]^`{|}"
 _KEPT_IN_FRAGMENT = "!#$%&'()*+,/:;=?@[\\]^{|}"
 _ONE_DOT = frozenset({".", "%2e"})
 _TWO_DOTS = frozenset({"..", ".%2e", "%2e.", "%2e%2e"})
@@ -73,7 +74,7 @@ class Url:
     @property
     def origin(self) -> str:
         """Scheme, host, and the port if it is not the scheme's own."""
-        text = self.host.text if isinstance(self.host, HostName) else str(self.host)
+        text = self.host.text if isinstance(self.host, HostName) else address_text(self.host)
         host = f"[{text}]" if ":" in text else text
         return (
             f"{self.scheme}://{host}"
