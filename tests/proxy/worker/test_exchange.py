@@ -424,3 +424,97 @@ def test_a_second_request_with_another_pin_does_not_ride_on_the_first_ones_conne
 
     answer = rig.read_all(client)
     assert b"reason=dial-failed" in answer, "the name has moved to where nobody listens"
+
+
+@pytest.mark.case("F13")
+def test_a_websocket_switch_becomes_a_tunnel_that_carries_what_came_with_it(rig: Rig, origin: Origin) -> None:
+    client, _ = rig.client()
+    client.sendall(request(origin, "GET", "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Key: a2V5"))
+    upstream = reached(rig, origin)
+    head = receive(rig, upstream, b"\r\n\r\n")
+    assert b"Upgrade: websocket" in head
+    upstream.sendall(
+        b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+        b"Sec-WebSocket-Accept: x\r\n\r\nfirst frame"
+    )
+
+    reply = receive(rig, client, b"first frame")
+
+    assert reply.startswith(b"HTTP/1.1 101 ")
+    assert b"Upgrade: websocket" in reply
+    client.sendall(b"frame up")
+    assert receive(rig, upstream, b"frame up") == b"frame up"
+    upstream.sendall(b"frame down")
+    assert receive(rig, client, b"frame down") == b"frame down"
+    assert len(rig.core.tunnels) == 1
+
+
+@pytest.mark.case("F13")
+@pytest.mark.parametrize("protocol", ["h2c", "TLS/1.0"])
+def test_no_other_switch_is_forwarded(rig: Rig, origin: Origin, protocol: str) -> None:
+    client, _ = rig.client()
+    client.sendall(request(origin, "GET", "Connection: Upgrade", f"Upgrade: {protocol}"))
+    upstream = reached(rig, origin)
+    assert b"pgrade" not in receive(rig, upstream, b"\r\n\r\n")
+    upstream.sendall(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n")
+    assert b"reason=upstream-failed" in rig.read_all(client)
+
+
+def test_an_options_request_that_may_go_no_further_is_answered_here(rig: Rig, origin: Origin) -> None:
+    client, _ = rig.client()
+    client.sendall(request(origin, "OPTIONS", "Max-Forwards: 0"))
+    assert rig.read_all(client).startswith(b"HTTP/1.1 200 ")
+    assert origin.accept() is None
+    assert rig.resolver.asked == []
+
+
+def test_interim_replies_without_end_are_cut(rig: Rig, origin: Origin) -> None:
+    client, _ = rig.client()
+    client.sendall(request(origin))
+    upstream = reached(rig, origin)
+    receive(rig, upstream, b"\r\n\r\n")
+    upstream.sendall(b"HTTP/1.1 103 Early Hints\r\n\r\n" * 100)
+    answer = rig.read_all(client)
+    assert answer.count(b" 103 ") <= 16
+    assert b"reason=upstream-failed" in answer
+
+
+def test_a_request_in_the_same_words_is_judged_by_the_policy_of_its_moment(rig: Rig, origin: Origin) -> None:
+    client, _ = rig.client()
+    for _ in range(2):
+        client.sendall(request(origin))
+        upstream = origin.accepted[0] if origin.accepted else reached(rig, origin)
+        receive(rig, upstream, b"\r\n\r\n")
+        upstream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        receive(rig, client, b"ok")
+    rig.load("other.test")
+
+    client.sendall(request(origin))
+
+    assert b"reason=not-on-allowlist" in rig.read_all(client)
+
+
+def test_a_head_that_came_in_pieces_is_not_mistaken_for_its_last_piece(rig: Rig, origin: Origin) -> None:
+    whole = request(origin)
+    client, _ = rig.client()
+    client.sendall(whole[:30])
+    rig.turn(0.01)
+    client.sendall(whole[30:])
+    upstream = reached(rig, origin)
+    receive(rig, upstream, b"\r\n\r\n")
+
+    assert not rig.channel.known
+    other, _ = rig.client()
+    other.sendall(whole[30:])
+    assert b"reason=malformed-request-line" in rig.read_all(other)
+
+
+def test_heads_with_credentials_are_not_remembered(rig: Rig, origin: Origin) -> None:
+    client, _ = rig.client()
+    client.sendall(request(origin, "GET", "Authorization: Bearer c2VjcmV0"))
+    upstream = reached(rig, origin)
+    receive(rig, upstream, b"\r\n\r\n")
+    upstream.sendall(b"HTTP/1.1 200 OK\r\nSet-Cookie: a=b\r\nContent-Length: 2\r\n\r\nok")
+    receive(rig, client, b"ok")
+    assert not rig.channel.known
+    assert not rig.core.replies

@@ -30,7 +30,7 @@ class Pair:
         self.origin, near_origin = _connected()
         self.ends: list[tuple[End, int, int]] = []
         wants = rig.poller.change(near_client.fileno(), 0, 1)
-        self.tunnel = Tunnel(rig.core, near_client, wants, near_origin, lambda *end: self.ends.append(end))
+        self.tunnel = Tunnel(rig.core, near_client, wants, near_origin, 0, lambda *end: self.ends.append(end))
         self.tunnel.start(early, client_ended=client_ended)
 
     def close(self) -> None:

@@ -17,6 +17,7 @@ from egress_policy.names import HostName
 from egress_policy.reasons import ErrorType, Reason, Refusal, Stage
 from egressd import views
 from egressd.answers import ResolveFault
+from egressd.forwarding import is_last_hop
 from egressd.http_head import NEED_MORE, BadHead, HeadReader
 from egressd.judge import Asked, GrantAsked, judge_target, read_request
 from egressd.limits import EARLY_MAX_BYTES
@@ -158,6 +159,9 @@ class Connection:
             self.refuse(Refusal(Reason.BUSY, Stage.CHANNEL, asked.target))
             return
         route = self.route = self._judged(head, asked, grant)
+        if is_last_hop(head) and not isinstance(route.verdict, Refusal):
+            self.finish(views.options_response())
+            return
         known = Known(head, asked, route)
         if head.method != "CONNECT" and not isinstance(route.verdict, Refusal):
             forwardable = Exchange.forwardable(head, asked)
@@ -353,12 +357,16 @@ class Connection:
             upstream.close()
             self.abort()
             return
+        self.become_tunnel(upstream, 0, place)
+
+    def become_tunnel(self, upstream: socket.socket, upstream_wants: int, place: Place, late: bytes = b"") -> None:
+        """Hand both sockets on; what the client has sent early, and the origin `late`, is delivered first."""
         core = self.core
-        tunnel_record = core.reporter.tunnel(self, place)
+        ended = core.reporter.tunnel(self, place)
         early, self.early = self.early, b""
         self._leave()
-        tunnel = Tunnel(core, self.sock, self.wants, upstream, tunnel_record)
-        tunnel.start(early, client_ended=self.client_ended)
+        tunnel = Tunnel(core, self.sock, self.wants, upstream, upstream_wants, ended)
+        tunnel.start(early, late, client_ended=self.client_ended)
 
     def answer_grant(self, grant: Grant) -> None:
         """Tell the job what it may reach, or that the operator has switched that off."""

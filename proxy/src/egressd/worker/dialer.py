@@ -154,5 +154,6 @@ class Dial:
         return peer[:2] == place.sockaddr or (parse_address(peer[0]), peer[1]) == (place.address, place.sockaddr[1])
 
     def _finish(self, result: socket.socket | DialFault, place: Place | None) -> None:
-        self.cancel()
+        if self.tick or self._racing:
+            self.cancel()
         self._done(result, place)

@@ -37,6 +37,7 @@ _READ_BYTES = 65_536
 # A request that may be sent again when an idle connection turns out to be dead (RFC 9110 section 9.2.2), bodies aside.
 _RETRIED = frozenset({"GET", "HEAD", "OPTIONS"})
 _FIRST_FINAL = 200
+_SWITCHING = 101
 _HEAD_END = b"\r\n\r\n"
 
 
@@ -81,7 +82,8 @@ class Exchange:
             return Refusal(body.reason, Stage.PARSE, asked.target)
         if asked.path is None:
             return Refusal(Reason.NOT_A_PROXY_REQUEST, Stage.PARSE, asked.target)
-        made = forwarding.forwarded_request(head, asked.target, asked.path, body)
+        websocket = forwarding.asks_websocket(head)
+        made = forwarding.forwarded_request(head, asked.target, asked.path, body, websocket=websocket)
         return made if isinstance(made, Refusal) else (body, made)
 
     # To the origin
@@ -266,20 +268,36 @@ class Exchange:
     def _interim(self, head: ReplyHead, rest: bytes) -> None:
         """Pass an interim reply on as it comes, or become a tunnel with a switch that was asked for."""
         self._interims += 1
-        unfit = forwarding.unfit_reply(head, self._pinned.target)
+        switches = head.status == _SWITCHING
+        websocket = switches and forwarding.asks_websocket(self._head)
+        unfit = forwarding.unfit_reply(head, self._pinned.target, asked_websocket=websocket)
         if unfit is not None or self._interims > INTERIM_REPLIES_MAX:
             self._fail(unfit or self._upstream_failed(ErrorType.HTTP_PROTOCOL_ERROR))
             return
-        passed = forwarding.forwarded_reply(head, NoBody(), keep_alive=True, client_minor=self._head.minor)
+        passed = forwarding.forwarded_reply(
+            head, NoBody(), keep_alive=True, client_minor=self._head.minor, websocket=websocket
+        )
         if passed:
             self._write_down(passed)
         if self.done:
+            return
+        if switches:
+            self._switch(rest)
             return
         self._reader = ReplyReader()
         if rest:
             self._reply_head(rest)
         else:
             self._update()
+
+    def _switch(self, rest: bytes) -> None:
+        """Hand both connections to a tunnel: what follows a 101 is no HTTP any more."""
+        connection, upstream = self._connection, self._upstream
+        if upstream is None:
+            return
+        self._finish()
+        self._upstream = None
+        connection.become_tunnel(upstream.sock, upstream.wants, upstream.place, late=self._down_pending + rest)
 
     def _begin_reply(self, plan: ReplyPlan, rest: bytes) -> None:
         reply = self._reply = ReplyBody(plan.body, client_minor=self._head.minor)

@@ -84,13 +84,14 @@ class Tunnel:
         client: socket.socket,
         client_wants: int,
         upstream: socket.socket,
+        upstream_wants: int,
         ended: Callable[[End, int, int], None],
     ) -> None:
         self.core = core
         self.client = client
         self.upstream = upstream
         self.client_wants = client_wants
-        self.upstream_wants = 0
+        self.upstream_wants = upstream_wants
         self.up = Half(client, upstream)
         self.down = Half(upstream, client)
         self.ended = ended
@@ -100,11 +101,12 @@ class Tunnel:
         self.due = 0.0
         self.tick = 0
 
-    def start(self, early: bytes, *, client_ended: bool) -> None:
-        """Take over both descriptors, deliver the early bytes, and relay.
+    def start(self, early: bytes, late: bytes = b"", *, client_ended: bool) -> None:
+        """Take over both descriptors, deliver what is already here, and relay.
 
         Args:
-            early: What the client sent after its head; delivered first.
+            early: What the client sent after its head.
+            late: What the origin sent after its own.
             client_ended: Whether the client has already ended its direction.
         """
         handlers = self.core.poller.handlers
@@ -115,10 +117,11 @@ class Tunnel:
         limits = self.core.limits
         self.core.sweep.arm(self, self.last + min(limits.half_closed_seconds, limits.tunnel_idle_seconds))
         try:
-            if early:
-                self.up.count = len(early)
-                self.up.pending = early
-                self._flush(self.up)
+            for half, data in ((self.up, early), (self.down, late)):
+                if data:
+                    half.count = len(data)
+                    half.pending = data
+                    self._flush(half)
             if client_ended and not self.up.pending:
                 self.finish(self.up)
             elif client_ended:
