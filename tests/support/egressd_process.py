@@ -27,14 +27,14 @@ class Process:
     """One running egressd in a folder of its own; `out` is its standard output, `err` what it told."""
 
     def __init__(
-        self, folder: Path, modes: str | None, arguments: list[str], environment: dict[str, str], python: str
+        self, folder: Path, modes: str | None, arguments: list[str], environment: dict[str, str], command: list[str]
     ) -> None:
         self.folder = folder
         module = ["egressd"] if modes is None else ["support.fake_daemon", modes]
         whole = {**os.environ, "PYTHONPATH": str(ROOT / "tests"), **environment}
         with (folder / "out").open("ab") as out, (folder / "err").open("ab") as err:
             self.process = subprocess.Popen(
-                [python, "-m", *module, *arguments], stdout=out, stderr=err, cwd=folder, env=whole
+                [*command, "-m", *module, *arguments], stdout=out, stderr=err, cwd=folder, env=whole
             )
 
     @property
@@ -132,9 +132,10 @@ def running(
     modes: str | None = "-",
     environment: dict[str, str] | None = None,
     python: str = sys.executable,
+    launcher: tuple[str, ...] = (),
 ) -> Iterator[Process]:
     """Run egressd in a folder; it is ended at the end of the block, whatever happened."""
-    process = Process(folder, modes, list(arguments), environment or {}, python)
+    process = Process(folder, modes, list(arguments), environment or {}, [*launcher, python])
     try:
         yield process
     finally:

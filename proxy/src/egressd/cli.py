@@ -87,10 +87,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace, hang_ups: Callable[[], int]) -> int:
-    from egressd.supervisor import workers
+    from egressd.supervisor import descriptors, workers
 
+    # pydantic would look through every installed package for plugins: slow, and not theirs to read a configuration
+    os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"
     for name in [name for name in os.environ if name.lower() in workers.PROXY_VARIABLES]:
         del os.environ[name]
+    descriptors.raise_limit()
     try:
         spawned = workers.spawn(user=_worker_user(options))
     except OSError as error:

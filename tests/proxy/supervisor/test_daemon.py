@@ -6,17 +6,13 @@ The supervisor is the real one. The worker is a fake where it has to fail in a k
 from __future__ import annotations
 
 import os
-import pwd
 import select
 import signal
-import socket
-import tempfile
 from pathlib import Path
 
 import pytest
 
-from egressd.supervisor.daemon import default_admin_socket
-from support.egressd_process import ask_proxy, connect, python_for, running
+from support.egressd_process import ask_proxy, connect, running
 
 pytestmark = pytest.mark.slow
 
@@ -202,78 +198,12 @@ def test_the_daemon_ignores_proxy_variables_of_its_own(folder: Path) -> None:
         assert ask_proxy(egressd.port(), GET) == "HTTP/1.1 403 Refused by egress policy (not-on-allowlist)"
 
 
-def test_a_taken_address_is_told_and_exits_71(folder: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        place = f"127.0.0.1:{taken.getsockname()[1]}"
-        with running(folder, "--lists", "lists", "--listen", place, "--admin", "admin.sock") as egressd:
-            assert egressd.ended() == 71
-    assert f"listener default: {place}: another process listens there" in egressd.err
-
-
-def test_records_that_cannot_be_opened_are_told_and_exit_71(folder: Path) -> None:
-    (folder / "e.toml").write_text(CONFIG + '[records]\npath = "none/records"\n')
-    with running(folder, "--config", "e.toml") as egressd:
-        assert egressd.ended() == 71
-    assert "records: " in egressd.err
-
-
-def test_an_unknown_user_is_a_problem_of_the_configuration(folder: Path) -> None:
-    (folder / "e.toml").write_text(CONFIG + '[node]\nuser = "no-such-user"\n')
-    with running(folder, "--config", "e.toml") as egressd:
-        assert egressd.ended() == 78
-    assert "node.user: no user 'no-such-user'" in egressd.err
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_both_processes_give_up_root_for_the_configured_user() -> None:
-    try:
-        nobody = pwd.getpwnam("nobody")
-    except KeyError:
-        pytest.skip("no user nobody here")
-    found = python_for(nobody.pw_uid)
-    if found is None:
-        pytest.skip("no interpreter here that nobody can run")
-    python, environment = found
-    with tempfile.TemporaryDirectory(prefix="egressd-") as name:
-        folder = Path(name)
-        folder.chmod(0o777)
-        (folder / "lists/tenants").mkdir(parents=True)
-        (folder / "e.toml").write_text(CONFIG + '[node]\nuser = "nobody"\n')
-        with running(folder, "--config", "e.toml", modes=None, python=python, environment=environment) as egressd:
-            egressd.told("ready")
-            for pid in (egressd.process.pid, *egressd.children()):
-                assert Path(f"/proc/{pid}").stat().st_uid == nobody.pw_uid
-            assert (folder / "admin.sock").stat().st_uid == nobody.pw_uid
-
-
 def test_the_embedded_default_needs_no_file(folder: Path) -> None:
     with running(folder, "--lists", "lists", "--listen", "127.0.0.1:0", "--admin", "admin.sock") as egressd:
         egressd.told("ready")
         status, body = egressd.admin("GET", "/node")
         assert status == 200
         assert (body["lists"], body["tenants"]) == (str(folder / "lists"), ["default"])
-
-
-def test_two_embedded_daemons_of_one_user_share_the_usual_admin_socket_first_come(folder: Path) -> None:
-    # its own runtime folder, so that no daemon of this machine is met; root's usual place cannot be moved
-    if os.geteuid() == 0:
-        assert default_admin_socket() == Path("/run/egressd/admin.sock")
-        return
-    environment = {"XDG_RUNTIME_DIR": str(folder)}
-    words = ("--lists", "lists", "--listen", "127.0.0.1:0")
-    with running(folder, *words, environment=environment) as first:
-        first.told("ready")
-        with running(folder, *words, environment=environment) as second:
-            second.told("no admin socket")
-            second.told("ready", times=2)
-
-
-def test_without_a_runtime_folder_a_user_has_no_usual_admin_socket() -> None:
-    if os.geteuid() != 0:
-        assert default_admin_socket({}) is None
-        assert default_admin_socket({"XDG_RUNTIME_DIR": "/run/user/7"}) == Path("/run/user/7/egressd/admin.sock")
 
 
 @pytest.mark.case("H1")

@@ -11,35 +11,24 @@ import asyncio
 import json
 import os
 import signal
-import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import uvloop
 
 from egressd import limits
 from egressd.snapshot import to_json
-from egressd.supervisor import identity, listeners
 from egressd.supervisor.config import Config
 from egressd.supervisor.health import Health, judge_health
-from egressd.supervisor.listeners import Bound, ListenFault
-from egressd.supervisor.own_addresses import Network, RouteFault, read_own_networks
-from egressd.supervisor.policy import (
-    RESOLV_CONF,
-    Machine,
-    PolicyKeeper,
-    Report,
-    change_line,
-    idle_notices,
-    system_resolvers,
-    unsafe_notices,
-)
-from egressd.supervisor.settings import split_address
-from egressd.supervisor.sink import SinkFault, open_sink, write_line
+from egressd.supervisor.identity import UserFault
+from egressd.supervisor.listeners import ListenFault
+from egressd.supervisor.own_addresses import RouteFault
+from egressd.supervisor.policy import PolicyKeeper, Report, change_line, unsafe_notices
+from egressd.supervisor.sink import SinkFault, write_line
+from egressd.supervisor.startup import Prepared, StartFault, prepare, say
 from egressd.supervisor.workers import Spawned, Worker, WorkerState
 
 if TYPE_CHECKING:
@@ -53,37 +42,14 @@ START_SECONDS = 30.0
 APPLY_SECONDS = 10.0
 # After `drain` has run out, and after `stop`, before the process is killed.
 GRACE_SECONDS = 2.0
-ADMIN_MODE = 0o660
-
-
-class StartFault(Exception):
-    """The daemon cannot start here; the text is for the operator."""
-
-
-def say(text: str) -> None:
-    """Tell the operator, on standard error."""
-    with suppress(OSError, ValueError):
-        sys.stderr.write(f"egressd: {text}\n")
-        sys.stderr.flush()
-
-
-def default_admin_socket(environment: Mapping[str, str] = os.environ) -> Path | None:
-    """Give the usual place of the admin socket for this user, or None where there is none."""
-    if os.geteuid() == identity.ROOT:
-        return Path("/run/egressd/admin.sock")
-    runtime = environment.get("XDG_RUNTIME_DIR")
-    return Path(runtime, "egressd", "admin.sock") if runtime else None
 
 
 @dataclass(slots=True)
 class Daemon:
     """One running daemon. `hang_ups` counts the SIGHUPs that came, `reloads` those that were answered."""
 
-    keeper: PolicyKeeper
+    start: Prepared
     spawned: Sequence[Spawned]
-    bound: Sequence[Bound]
-    admin: Sequence[Bound]
-    sink: int
     hang_ups: int = 0
     reloads: int = 0
     stops: int = 0
@@ -91,6 +57,11 @@ class Daemon:
     workers: list[Worker] = field(default_factory=list)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _reloading: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def keeper(self) -> PolicyKeeper:
+        """The policy in force."""
+        return self.start.keeper
 
     async def run(self) -> int:
         """Live from start to end; returns the exit code."""
@@ -107,7 +78,7 @@ class Daemon:
             if not await self._until(lambda: self._is_applied() or self._must_end(), START_SECONDS):
                 say(f"the worker is not ready after {START_SECONDS:g} s")
                 return EX_SOFTWARE
-            for row in self.bound if not self._must_end() else ():
+            for row in self.start.bound if not self._must_end() else ():
                 say(f"ready on {row.address} (policy version {self.keeper.snapshot.version})")
             return await self._serve()
 
@@ -151,7 +122,7 @@ class Daemon:
                 self._send_snapshot()
                 if not await self._until(self._is_applied, APPLY_SECONDS):
                     say(f"policy version {report.version} is not applied after {APPLY_SECONDS:g} s")
-            if not write_line(self.sink, change_line(report, who=who, unix_now=time.time())):
+            if not write_line(self.start.sink, change_line(report, who=who, unix_now=time.time())):
                 say("a record of this change could not be written")
             what = f"policy version {report.version}" if report.version != before else "nothing changed"
             say(f"reload by {who}: {what}{'' if report.is_whole else ', but not everything could be loaded'}")
@@ -175,7 +146,7 @@ class Daemon:
     async def _answer_admin(self, runners: list[web.AppRunner]) -> None:
         from egressd.supervisor.admin import serve
 
-        for bound in self.admin:
+        for bound in self.start.admin:
             runners.append(await serve(self, bound))  # noqa: PERF401 - each is to be cleaned up once it stands
 
     async def _answer_hang_ups(self) -> None:
@@ -189,7 +160,7 @@ class Daemon:
         seconds = float(self.keeper.config.limits.get("drain_seconds", limits.DRAIN_SECONDS))
         self.draining = True
         say(f"draining for at most {seconds:g} s; a second signal ends at once")
-        for row in self.bound:
+        for row in self.start.bound:
             row.close()
         for worker in self.workers:
             worker.send({"type": "drain", "seconds": seconds})
@@ -204,12 +175,12 @@ class Daemon:
         settings: dict[str, object] = {
             "type": "settings",
             "resolvers": list(machine.resolvers),
-            "limits": dict(config.limits),
+            "limits": {**config.limits, "connections_max": self.start.connections_max},
             "log_required": config.records.required,
         }
         for worker in self.workers:
-            worker.send(settings, [self.sink])
-            for row in self.bound:
+            worker.send(settings, [self.start.sink])
+            for row in self.start.bound:
                 worker.send({"type": "listener", "name": row.name, "kind": row.kind}, [row.socket.fileno()])
         self._send_snapshot()
 
@@ -280,96 +251,13 @@ def run(
     """
     with ExitStack() as stack:
         try:
-            daemon = _prepare(config, read_config, spawned, stack)
+            start = prepare(config, read_config, spawned, stack)
         except (StartFault, ListenFault, SinkFault, RouteFault) as fault:
             say(str(fault))
             return EX_OSERR
-        except identity.UserFault as fault:
+        except UserFault as fault:
             say(str(fault))
             return EX_CONFIG
-        daemon.hang_ups += hang_ups()
+        daemon = Daemon(start, spawned, hang_ups=hang_ups())
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(daemon.run())
-
-
-def _prepare(config: Config, read_config: Callable[[], Config], spawned: Sequence[Spawned], stack: ExitStack) -> Daemon:
-    """Bind and open everything that a start needs, while the workers import."""
-    for notice in unsafe_notices(config):
-        say(f"UNSAFE: {notice}")
-    for notice in idle_notices(config):
-        say(notice)
-    user = identity.find_user(config.node.user) if config.node.user else None
-    if user is not None and os.geteuid() == identity.ROOT and any(row.user != user for row in spawned):
-        raise StartFault("node.user changed while the daemon started; start it again")
-    own = _read_own()
-    sink = open_sink(None if config.records.path == "-" else config.path(config.records.path))
-    stack.callback(os.close, sink)
-    bound = [_bind(config, index, stack) for index in range(len(config.listeners))]
-    admin = _bind_admin(config, stack)
-    if user is not None:
-        for row in (*bound, *admin):
-            if row.path is not None and os.geteuid() == identity.ROOT:
-                os.chown(row.path, *user)
-        identity.become(user)
-    machine = Machine(
-        own=own,
-        resolvers=config.node.resolvers or system_resolvers(_resolv_conf()),
-        listeners=tuple(row.address for row in (*bound, *admin) if row.kind == "tcp"),
-    )
-    keeper = PolicyKeeper(read_config=read_config, read_own=_read_own, config=config, machine=machine)
-    for line in keeper.start().lines:
-        say(line)
-    return Daemon(keeper=keeper, spawned=spawned, bound=bound, admin=admin, sink=sink)
-
-
-def _read_own() -> tuple[Network, ...]:
-    try:
-        return read_own_networks()
-    except RouteFault as fault:
-        raise RouteFault(f"cannot read this node's own addresses ({fault}); AF_NETLINK must be allowed") from fault
-
-
-def _resolv_conf() -> str:
-    try:
-        return RESOLV_CONF.read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return ""
-
-
-def _bind(config: Config, index: int, stack: ExitStack) -> Bound:
-    row = config.listeners[index]
-    if row.unix is not None:
-        bound = listeners.bind_unix(row.name, config.path(row.unix), int(row.unix_mode, 8))
-    else:
-        bound = _bind_tcp(row.name, row.tcp or "")
-    stack.callback(bound.close)
-    return bound
-
-
-def _bind_tcp(name: str, place: str) -> Bound:
-    split = split_address(place)
-    if split is None:
-        raise StartFault(f"listener {name}: no address")
-    return listeners.bind_tcp(name, str(split[0]), split[1])
-
-
-def _bind_admin(config: Config, stack: ExitStack) -> list[Bound]:
-    """Bind the admin sockets before anything is told ready, so that whoever asks early waits and is answered."""
-    bound: list[Bound] = []
-    given = config.admin.socket
-    path = default_admin_socket() if given is None else config.path(given) if given else None
-    if path is not None:
-        with suppress(OSError):
-            path.parent.mkdir(mode=0o755, exist_ok=True)
-        try:
-            bound.append(listeners.bind_unix("admin", path, ADMIN_MODE))
-            stack.callback(bound[-1].close)
-        except ListenFault as fault:
-            if given is not None:
-                raise
-            # several embedded daemons of one user are no mistake; only the first one has the usual place
-            say(f"no admin socket: {fault}; --admin FILE or [admin] socket names another place")
-    if config.admin.tcp is not None:
-        bound.append(_bind_tcp("admin", config.admin.tcp))
-        stack.callback(bound[-1].close)
-    return bound
