@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -88,7 +88,6 @@ class Space:
     name: str
     pid: int
     enter: tuple[str, ...]
-    _stack: ExitStack = field(repr=False)
 
     def command(self, *words: str, cwd: Path | None = None) -> list[str]:
         """The words of a command that runs inside this space; the process that is started is the command itself."""
@@ -252,7 +251,7 @@ def _start(name: str, make: Sequence[str], kinds: Sequence[str], stack: ExitStac
     if holder.stdout.readline() != "ready\n":
         raise LabFault(holder.stderr.read().strip() or f"{make[0]} ended at once")
     keep = ("--preserve-credentials",) if "-U" in kinds else ()
-    return Space(name, holder.pid, ("nsenter", "-t", str(holder.pid), *kinds, *keep), stack)
+    return Space(name, holder.pid, ("nsenter", "-t", str(holder.pid), *kinds, *keep))
 
 
 def _snmp(text: str, protocol: str, counter: str) -> int:
