@@ -110,7 +110,12 @@ def _milliseconds(seconds: float) -> str:
 @lru_cache(maxsize=8)
 def _time(unix_milliseconds: int) -> str:
     seconds, milliseconds = divmod(unix_milliseconds, 1000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{milliseconds:03}Z"
+    return f"{_second(seconds)}.{milliseconds:03}Z"
+
+
+@lru_cache(maxsize=8)
+def _second(unix_second: int) -> str:
+    return datetime.fromtimestamp(unix_second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 @lru_cache(maxsize=1024)
