@@ -16,8 +16,9 @@ from egressd.answers import Answers, ResolveFault
 from egressd.grants import Policy, compile_policy
 from egressd.limits import Limits
 from egressd.snapshot import GrantSpec, ListText, Snapshot
+from egressd.worker.channel import Channel
 from egressd.worker.connection import Connection
-from egressd.worker.core import Channel, Core
+from egressd.worker.core import Core
 from egressd.worker.poller import Poller
 from egressd.worker.timers import Sweep
 

@@ -1,4 +1,4 @@
-"""Cuts bodies by their framing and frames them for the other side: a request's for its origin, a reply's for its client.
+"""Cuts bodies by their framing, and frames them anew: a request's for its origin, a reply's for its client.
 
 One object a body, told what arrives and answering with what goes on. Nothing beyond the body passes: what a client
 sends after it is the next request, what an origin sends after it is nobody's reply. Holds no bytes but the ones it is

@@ -56,7 +56,7 @@ class Grant:
         if not self.listeners:
             return False
         return (str(address), port) in self.listeners or (
-            ("0.0.0.0" if address.version == 4 else "::", port) in self.listeners  # noqa: PLR2004, S104 - compared only
+            ("0.0.0.0" if address.version == 4 else "::", port) in self.listeners  # noqa: S104 - compared only
         )
 
 

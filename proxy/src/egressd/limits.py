@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# One message's head. nginx 4 x 8 KiB, squid 64 KB, h11 16 KiB: large cookies and signed URLs pass, memory stays bounded.
+# One message's head: large cookies and signed URLs pass, memory stays bounded. nginx 4 x 8 KiB, squid 64 KB, h11 16.
 HEAD_MAX_BYTES = 65_536
 # Fields of one head; Apache 100, aiohttp 128 by default. Above it the reason is head-too-large.
 HEAD_MAX_FIELDS = 256
-# From the first byte of a head to its last, not per read (slow heads are how a job ties up connections); nginx 60, squid 300.
+# From the first byte of a head to its last, not per read: slow heads tie up connections. nginx 60, squid 300.
 HEAD_TIMEOUT_SECONDS = 10.0
 # A kept-alive client between two requests. nginx 75, squid 120.
 IDLE_CLIENT_SECONDS = 60.0
@@ -58,7 +58,8 @@ IDLE_UPSTREAM_SECONDS = 30.0
 POOL_MAX_PER_TARGET = 32
 # Idle upstream connections kept in a worker.
 POOL_MAX_CONNECTIONS = 512
-# Bytes that a client may send after a CONNECT's head before the tunnel stands; then reading stops (a ClientHello is 0.5 to 2 KiB).
+# Bytes that a client may send after a CONNECT's head before the tunnel stands; then reading stops. A ClientHello
+# has 0.5 to 2 KiB.
 EARLY_MAX_BYTES = 65_536
 # After a refusal: how long and how much of what still comes is read and thrown away, so that the client can read the
 # refusal and meets no reset (measured: without it 200 of 200 clients with early bytes saw a reset).
@@ -70,7 +71,7 @@ KEEPALIVE_INTERVAL_SECONDS = 30
 KEEPALIVE_PROBES = 4
 # SIGTERM to the end: tunnels may finish for this long.
 DRAIN_SECONDS = 30.0
-# Client connections of a worker; clamped to the descriptor limit at start, and told. squid 16 K, haproxy 2 K by default.
+# Client connections of a worker; clamped to the descriptor limit at start, and told. squid 16 K, haproxy 2 K.
 CONNECTIONS_MAX = 16_384
 # Connections taken from one listener in one turn of the loop, so that a flood does not starve those that are open.
 ACCEPT_BATCH = 32
@@ -98,7 +99,7 @@ INTERIM_REPLIES_MAX = 16
 # again and again. Longer ones are not kept, nor any that carries credentials or cookies.
 REMEMBERED_HEAD_MAX_BYTES = 512
 REMEMBERED_HEADS_MAX = 1_024
-# Judged targets remembered by a grant of one policy version; the names are the job's to choose, so the memory is bounded.
+# Judged targets remembered by a grant of one policy version; the job chooses the names, so the memory is bounded.
 VERDICTS_MAX = 4_096
 
 

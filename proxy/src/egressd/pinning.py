@@ -90,7 +90,7 @@ def _pinned(allowed: Allowed, addresses: tuple[Address, ...], grant: Grant, expi
 
 
 def may_resolve_to(address: Address, allowed: Allowed, grant: Grant, *, unix_now: float) -> bool:
-    """Whether the allowed name may have this address: never the floor, never a denied network, private by right only."""
+    """Whether the allowed name may have this address: no floor, no denied network, private by right only."""
     judged = grant.reach.classify(address)
     if judged is AddressClass.FLOOR or grant.is_own_listener(address, allowed.target.port):
         return False
@@ -118,8 +118,8 @@ def dial_order(addresses: Iterable[Address]) -> tuple[Address, ...]:
     Source: RFC 8305 section 4.
     """
     folded = list(dict.fromkeys(fold(address) for address in addresses))
-    six = [address for address in folded if address.version == 6]  # noqa: PLR2004 - IP version
-    four = [address for address in folded if address.version == 4]  # noqa: PLR2004 - IP version
+    six = [address for address in folded if address.version == 6]
+    four = [address for address in folded if address.version == 4]
     return tuple(address for pair in zip_longest(six, four) for address in pair if address is not None)
 
 

@@ -1,0 +1,1 @@
+"""The worker process: it carries the traffic. Imports nothing of the supervisor."""

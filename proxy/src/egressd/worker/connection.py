@@ -19,14 +19,13 @@ from egressd import views
 from egressd.answers import ResolveFault
 from egressd.forwarding import is_last_hop
 from egressd.http_head import NEED_MORE, BadHead, HeadReader
-from egressd.judge import Asked, GrantAsked, judge_target, read_request
-from egressd.limits import EARLY_MAX_BYTES
-from egressd.pinning import PinnedTarget, is_mixed, pin, still_allowed
-from egressd.worker.core import Known, Route
+from egressd.judge import Asked, GrantAsked, read_request
+from egressd.pinning import PinnedTarget, is_mixed, pin
+from egressd.worker.channel import Known, Route
+from egressd.worker.client import Client
 from egressd.worker.dialer import Dial, DialFault
 from egressd.worker.exchange import Exchange
-from egressd.worker.linger import Linger
-from egressd.worker.poller import BROKEN, IN
+from egressd.worker.poller import IN
 from egressd.worker.tunnel import Tunnel
 
 if TYPE_CHECKING:
@@ -37,20 +36,15 @@ if TYPE_CHECKING:
     from egressd.grants import Grant
     from egressd.http_head import RequestHead
     from egressd.pinning import Place
-    from egressd.worker.core import Channel, Core
+    from egressd.worker.channel import Channel
+    from egressd.worker.core import Core
     from egressd.worker.resolver import Lookup
 
 _READ_BYTES = 16_384
-_NEVER = float("inf")
 
 
-class Connection:
-    """A client connection that is not yet a tunnel, or is between and within plain requests.
-
-    Attributes:
-        early: What the client sent after the head that is being answered; delivered after the answer, never before.
-        client_ended: Whether the client has ended its direction.
-    """
+class Connection(Client):
+    """A client connection that is not yet a tunnel, or is between and within plain requests."""
 
     # What a new connection starts with; in the class, because most connections never change most of it.
     reader: HeadReader | None = None
@@ -61,27 +55,16 @@ class Connection:
     dial: Dial | None = None
     plain: Exchange | None = None
     exchange: Exchange | None = None
-    early = b""
-    client_ended = False
-    closed = False
     started = 0.0
     step_started = 0.0
     dns_seconds = 0.0
     connect_seconds = 0.0
-    due = 0.0
-    tick = 0
 
     def __init__(self, core: Core, channel: Channel, sock: socket.socket) -> None:
-        self.core = core
+        super().__init__(core, sock)
         self.channel = channel
-        self.sock = sock
-        self.wants = IN
-        poller = core.poller
-        descriptor = sock.fileno()
-        poller.handlers[descriptor] = self.on_head
-        poller.change(descriptor, 0, IN)
+        core.poller.handlers[sock.fileno()] = self.on_head
         core.connections.add(self)
-        core.sweep.arm(self, poller.now + core.limits.idle_client_seconds)
 
     # Head
 
@@ -158,7 +141,7 @@ class Connection:
         if self.core.log_required and self.core.journal.failing:
             self.refuse(Refusal(Reason.BUSY, Stage.CHANNEL, asked.target))
             return
-        route = self.route = self._judged(head, asked, grant)
+        route = self.route = self.channel.judge(head, asked, grant, time.time())
         if is_last_hop(head) and not isinstance(route.verdict, Refusal):
             self.finish(views.options_response())
             return
@@ -182,20 +165,6 @@ class Connection:
         else:
             self.resolve()
 
-    def _judged(self, head: RequestHead, asked: Asked, grant: Grant) -> Route:
-        """The verdict on a target, remembered as long as the grant and its time-limited rules stand."""
-        unix_now = time.time()
-        channel = self.channel
-        key = head.target if asked.path is None else asked.target.authority.encode("ascii")
-        route = channel.route(key, head.method, public_only=asked.public_only)
-        if route is not None and route.until > unix_now:
-            return route
-        verdict = judge_target(asked.target, grant, method=head.method, public_only=asked.public_only, now=unix_now)
-        soonest = grant.rules.expires_soonest
-        route = Route(verdict, grant, until=_NEVER if soonest is None else soonest)
-        channel.remember(key, head.method, public_only=asked.public_only, route=route)
-        return route
-
     # Resolve and pin
 
     def resolve(self) -> None:
@@ -218,9 +187,8 @@ class Connection:
             return
         # What comes meanwhile is not a head: it waits, as it does while the target is dialed (cases E1, E2).
         self.core.poller.handlers[self.sock.fileno()] = self.on_early
-        self.core.poller.handlers[self.sock.fileno()] = self.on_early
         self.step_started = time.monotonic()
-        self._wait(self.core.limits.dns_timeout_seconds + 1.0)
+        self.wait(self.core.limits.dns_timeout_seconds + 1.0)
         self.lookup = self.core.resolver.lookup(host.text, now, self._resolved, owner=self.channel.name)
 
     def _resolved(self, result: Answers | ResolveFault) -> None:
@@ -244,7 +212,7 @@ class Connection:
             self.refuse(Refusal(Reason.POLICY_UNAVAILABLE, Stage.GRANT, asked.target))
             return False
         if route is None or route.grant is not grant:
-            route = self.route = self._judged(head, asked, grant)
+            route = self.route = self.channel.judge(head, asked, grant, time.time())
         if isinstance(route.verdict, Refusal):
             self.refuse(route.verdict)
             return False
@@ -285,28 +253,7 @@ class Connection:
         dial = self.dial = Dial(self.core, pinned, done)
         dial.start()
         if self.dial is dial:
-            self._wait(self.core.limits.dial_timeout_seconds + 1.0)
-
-    def on_early(self, events: int) -> None:
-        """Keep what the client sends before the answer; nothing of it goes anywhere yet (cases E2, E3)."""
-        if self.client_ended:
-            if events & BROKEN:
-                self.abort()
-            return
-        try:
-            chunk = self.sock.recv(_READ_BYTES)
-        except BlockingIOError:
-            return
-        except OSError:
-            self.abort()
-            return
-        if not chunk:
-            self.client_ended = True
-            self.want(0)
-            return
-        self.early += chunk
-        if len(self.early) >= EARLY_MAX_BYTES:
-            self.want(0)
+            self.wait(self.core.limits.dial_timeout_seconds + 1.0)
 
     def _connected(self, result: socket.socket | DialFault, place: Place | None) -> None:
         """Judge once more what was connected to, then answer."""
@@ -328,22 +275,12 @@ class Connection:
         self.connect_seconds = time.monotonic() - self.step_started
 
     def recheck(self, place: Place) -> Refusal | None:
-        """Ask the policy of this moment about the address that is connected to (the last step before the 200)."""
-        route, grant, asked, head = self.route, self.channel.grant, self.asked, self.head
+        """Judge once more what is connected to, by the policy of this moment."""
+        route, asked, head = self.route, self.asked, self.head
         assert route is not None  # noqa: S101 - set before a dial
         assert asked is not None  # noqa: S101
         assert head is not None  # noqa: S101
-        if grant is None:
-            return Refusal(Reason.POLICY_UNAVAILABLE, Stage.PEER, asked.target)
-        if route.pinned is not None and route.pinned.grant is grant:
-            return None  # the same version has judged this very address
-        unix_now = time.time()
-        verdict = judge_target(asked.target, grant, method=head.method, public_only=asked.public_only, now=unix_now)
-        if isinstance(verdict, Refusal):
-            return Refusal(verdict.reason, Stage.PEER, asked.target, rule=verdict.rule)
-        if not still_allowed(place.address, asked.target, verdict, grant, unix_now=unix_now):
-            return Refusal(Reason.RESOLVED_ADDRESS_DENIED, Stage.PEER, asked.target)
-        return None
+        return self.channel.recheck(route, head, asked, place, time.time())
 
     # Answer
 
@@ -364,7 +301,7 @@ class Connection:
         core = self.core
         ended = core.reporter.tunnel(self, place)
         early, self.early = self.early, b""
-        self._leave()
+        self.leave()
         tunnel = Tunnel(core, self.sock, self.wants, upstream, upstream_wants, ended)
         tunnel.start(early, late, client_ended=self.client_ended)
 
@@ -380,38 +317,7 @@ class Connection:
         if self.closed:
             return
         self.core.reporter.refused(self, refusal)
-        self.finish(self._refusal_bytes(refusal))
-
-    def _refusal_bytes(self, refusal: Refusal) -> bytes:
-        head, grant, route = self.head, self.channel.grant, self.route
-        method = head.method if head is not None else ""
-        accepts = head.get_all(b"accept") if head is not None and method != "CONNECT" else []
-        remembered = route is not None and route.verdict is refusal and not accepts
-        if remembered and route is not None and route.answer is not None:
-            return route.answer
-        answer = views.closing_response(
-            refusal,
-            method=method,
-            accept=accepts[0] if accepts else None,
-            tenant=grant.tenant if grant is not None else "default",
-            command_template=grant.command if grant is not None else "egressctl tenant {tenant} allow {host}",
-        )
-        if remembered and route is not None:
-            route.answer = answer
-        return answer
-
-    def finish(self, answer: bytes) -> None:
-        """Send a last answer, end our direction, and let the client read it in peace."""
-        try:
-            sent = self.sock.send(answer) if answer else 0
-        except BlockingIOError:
-            sent = 0
-        except OSError:
-            self.abort()
-            return
-        self._drop()
-        self._leave()
-        Linger(self.core, self.sock, self.wants, answer[sent:]).start()
+        self.finish(self.channel.answer(refusal, self.head, self.route))
 
     # Between plain requests
 
@@ -454,19 +360,6 @@ class Connection:
         else:
             self.close()
 
-    def want(self, wants: int) -> None:
-        """Set what the client's descriptor wants in the event set."""
-        if wants != self.wants:
-            self.wants = self.core.poller.change(self.sock.fileno(), self.wants, wants)
-
-    def close(self) -> None:
-        """Close the client's connection; nothing is under way, or nothing of it matters any more."""
-        if self.closed:
-            return
-        self._drop()
-        self._leave()
-        self.core.poller.retire(self.sock)
-
     def abort(self) -> None:
         """The client is gone, or this connection has failed: end everything of it."""
         exchange, self.exchange = self.exchange, None
@@ -474,7 +367,7 @@ class Connection:
             exchange.abandon()
         self.close()
 
-    def _drop(self) -> None:
+    def drop(self) -> None:
         """Cancel what is under way."""
         lookup, self.lookup = self.lookup, None
         if lookup is not None:
@@ -483,14 +376,10 @@ class Connection:
         if dial is not None:
             dial.cancel()
 
-    def _leave(self) -> None:
-        """Hand the socket on, or give it up: this object has no more part in it."""
-        self.closed = True
+    def leave(self) -> None:
+        """Hand the socket on, or give it up."""
+        super().leave()
         self.core.connections.discard(self)
-        self.core.sweep.disarm(self)
-
-    def _wait(self, seconds: float) -> None:
-        self.core.sweep.arm(self, self.core.poller.now + seconds)
 
     def _target(self) -> Target | None:
         return self.asked.target if self.asked is not None else None

@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import socket
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from egress_policy.addresses import AddressClass, parse_address
@@ -99,7 +100,7 @@ class Dial:
             descriptor = sock.fileno()
             poller = self._core.poller
             self._racing[descriptor] = (sock, place)
-            poller.handlers[descriptor] = lambda _events, number=descriptor: self._ready(number)
+            poller.handlers[descriptor] = partial(self._ready, descriptor)
             poller.change(descriptor, 0, OUT)
             break
         if not self._racing:
@@ -114,7 +115,7 @@ class Dial:
         if self._pinned.grant.reach.classify(place.address) is AddressClass.FLOOR:
             return None
         try:
-            sock = socket.socket(socket.AF_INET if place.address.version == 4 else socket.AF_INET6, _KIND)  # noqa: PLR2004
+            sock = socket.socket(socket.AF_INET if place.address.version == 4 else socket.AF_INET6, _KIND)
         except OSError:
             return None  # no descriptor left: told as unavailable
         try:
@@ -128,7 +129,7 @@ class Dial:
         sock.close()
         return None
 
-    def _ready(self, descriptor: int) -> None:
+    def _ready(self, descriptor: int, _events: int) -> None:
         sock, place = self._racing[descriptor]
         if self._connected(sock, place):
             del self._racing[descriptor]

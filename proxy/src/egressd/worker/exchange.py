@@ -1,9 +1,9 @@
-"""One plain request and its reply: forwarded head, bodies both ways, and the connection kept or ended after it.
+"""One plain request and its reply: what comes back from the origin, and the connections kept or ended after it.
 
-The request's bytes go to the origin only as `forwarding` built its head and `bodies` cut its body; the reply's go to
-the client the same way, so neither side sees a byte that was not understood. Bodies stream, and whoever is slower sets
-the pace. A reply that breaks off is ended with a reset, never with a clean close; before the first byte of a reply is
-out, what goes wrong is a refusal with its reason.
+The reply's bytes go to the client only as `replies` planned its head and `bodies` cut its body, so the client sees no
+byte that was not understood. Bodies stream, and whoever is slower sets the pace. A reply that breaks off is ended with
+a reset, never with a clean close; before the first byte of a reply is out, what goes wrong is a refusal with its
+reason.
 
 Made by a connection for each allowed plain request. Decides nothing about policy.
 """
@@ -14,26 +14,21 @@ from typing import TYPE_CHECKING
 
 from egress_policy.reasons import ErrorType, Reason, Refusal, Stage
 from egressd import forwarding, framing
-from egressd.bodies import ReplyBody, RequestBody
+from egressd.bodies import ReplyBody
 from egressd.framing import BadFraming, NoBody
 from egressd.http_head import NEED_MORE, BadHead, ReplyReader
-from egressd.limits import EARLY_MAX_BYTES, INTERIM_REPLIES_MAX, REMEMBERED_HEAD_MAX_BYTES
+from egressd.limits import INTERIM_REPLIES_MAX, REMEMBERED_HEAD_MAX_BYTES
 from egressd.replies import ReplyPlan, plan_reply
-from egressd.worker.dialer import DialFault
-from egressd.worker.poller import BROKEN, IN, OUT
-from egressd.worker.pool import Upstream
+from egressd.worker.poller import BROKEN, OUT
+from egressd.worker.sending import Sending
 from egressd.worker.tunnel import reset
 
 if TYPE_CHECKING:
-    import socket
-
     from egressd.framing import Framing
     from egressd.http_head import ReplyHead, RequestHead
     from egressd.judge import Asked
-    from egressd.pinning import PinnedTarget, Place
     from egressd.worker.connection import Connection
 
-_READ_BYTES = 65_536
 # A request that may be sent again when an idle connection turns out to be dead (RFC 9110 section 9.2.2), bodies aside.
 _RETRIED = frozenset({"GET", "HEAD", "OPTIONS"})
 _FIRST_FINAL = 200
@@ -41,38 +36,33 @@ _SWITCHING = 101
 _HEAD_END = b"\r\n\r\n"
 
 
-class Exchange:
+class Exchange(Sending):
     """One request under way.
 
     Attributes:
-        address: Where the origin is, once there is a connection to it.
         complete: Whether the reply was passed on whole.
-        up, down: Bytes passed to the origin and to the client, heads included.
-        done: Nothing is under way any more.
     """
 
-    # What every exchange starts with; in the class, because most of them never change most of it.
-    address: str | None = None
     complete = False
-    done = False
-    up = 0
-    down = 0
-    _upstream: Upstream | None = None
     _reader: ReplyReader | None = None
     _reply: ReplyBody | None = None
     _interims = 0
-    _up_pending = b""
-    _down_pending = b""
     _reuse = False
 
     def __init__(self, connection: Connection, head: RequestHead, body: Framing, forwarded: bytes) -> None:
-        self._connection = connection
-        self._core = connection.core
-        self._head = head
-        self._forwarded = forwarded
-        self._body = None if isinstance(body, NoBody) else RequestBody(body)
+        """Make ready; nothing is sent before `start`."""
+        super().__init__(connection, head, body, forwarded)
         self._keep = forwarding.wants_keep_alive(head)
-        self._last = connection.core.poller.now
+
+    @property
+    def up(self) -> int:
+        """Bytes passed to the origin, the head included."""
+        return self._up.count if self._up is not None else 0
+
+    @property
+    def down(self) -> int:
+        """Bytes passed to the client, the head included."""
+        return self._down.count
 
     @staticmethod
     def forwardable(head: RequestHead, asked: Asked) -> tuple[Framing, bytes] | Refusal:
@@ -86,121 +76,6 @@ class Exchange:
         made = forwarding.forwarded_request(head, asked.target, asked.path, body, websocket=websocket)
         return made if isinstance(made, Refusal) else (body, made)
 
-    # To the origin
-
-    def start(self, pinned: PinnedTarget) -> None:
-        """Take an idle connection to a pinned place, or dial one."""
-        self._pinned = pinned
-        self._key = (self._connection.channel.name, pinned.target.authority)
-        upstream = self._core.pool.take(self._key, pinned)
-        if upstream is not None:
-            self._send_request(upstream)
-        else:
-            self._connection.start_dial(pinned, self._connected)
-
-    def _connected(self, result: socket.socket | DialFault, place: Place | None) -> None:
-        connection = self._connection
-        connection.end_dial()
-        if isinstance(result, DialFault) or place is None:
-            error = result.error if isinstance(result, DialFault) else None
-            self._refuse(Refusal(Reason.DIAL_FAILED, Stage.DIAL, self._pinned.target, error=error))
-            return
-        refusal = connection.recheck(place)
-        if refusal is not None:
-            result.close()
-            self._refuse(refusal)
-            return
-        self._send_request(Upstream(self._core, result, place, self._key))
-
-    def _send_request(self, upstream: Upstream) -> None:
-        """Send the head, and what is already here of the body."""
-        core, connection = self._core, self._connection
-        self._upstream = upstream
-        self._reader = None
-        self.address = upstream.place.sockaddr[0]
-        self._last = core.poller.now
-        handlers = core.poller.handlers
-        handlers[upstream.sock.fileno()] = self.on_upstream
-        handlers[connection.sock.fileno()] = self.on_client
-        core.sweep.arm(connection, self._last + core.limits.reply_head_timeout_seconds)
-        data = self._forwarded
-        if self._body is not None and not self._body.done:
-            early, connection.early = connection.early, b""
-            body = self._cut(self._body, early)
-            if body is None:
-                return
-            if connection.client_ended and not self._body.done:
-                connection.abort()  # the request broke off: its origin must not see a part of it
-                return
-            data += body
-        self._write_up(upstream, data)
-        if not self.done:
-            self._update()
-
-    def _cut(self, body: RequestBody, chunk: bytes) -> bytes | None:
-        """The part of `chunk` that is this request's body; the rest is kept as the next request.
-
-        Returns:
-            Bytes for the origin; None when the body breaks its framing, and the exchange is over.
-        """
-        cut = body.cut(chunk) if chunk else b""
-        if isinstance(cut, BadFraming):
-            self._fail(Refusal(cut.reason, Stage.PARSE, self._pinned.target))
-            return None
-        if body.rest:
-            self._connection.early, body.rest = body.rest, b""
-        return cut
-
-    def _write_up(self, upstream: Upstream, data: bytes) -> None:
-        try:
-            sent = upstream.sock.send(data) if data else 0
-        except BlockingIOError:
-            sent = 0
-        except OSError:
-            self._upstream_broken()
-            return
-        self.up += len(data)
-        if sent < len(data):
-            self._up_pending = data[sent:]
-
-    @property
-    def _request_done(self) -> bool:
-        return self._body is None or self._body.done
-
-    def on_client(self, events: int) -> None:
-        """The client can take more of the reply, sends more of the request, or is gone."""
-        if events & OUT and self._down_pending and not self._flush_down():
-            return
-        if self.done or not events & ~OUT:
-            return
-        connection = self._connection
-        if self._up_pending or connection.client_ended or len(connection.early) >= EARLY_MAX_BYTES:
-            if events & BROKEN:
-                connection.abort()
-            return
-        try:
-            chunk = connection.sock.recv(_READ_BYTES)
-        except BlockingIOError:
-            return
-        except OSError:
-            connection.abort()
-            return
-        self._last = self._core.poller.now
-        if not chunk:
-            if not self._request_done:
-                connection.abort()  # the request broke off: its origin must not take it for a whole one
-                return
-            connection.client_ended = True
-        elif self._body is None or self._body.done or self._upstream is None:
-            connection.early += chunk
-        else:
-            body = self._cut(self._body, chunk)
-            if body is None:
-                return
-            self._write_up(self._upstream, body)
-        if not self.done:
-            self._update()
-
     # From the origin
 
     def on_upstream(self, events: int) -> None:
@@ -208,11 +83,12 @@ class Exchange:
         upstream = self._upstream
         if upstream is None:
             return
-        if events & OUT and self._up_pending and not self._flush_up(upstream):
+        up = self._up
+        if events & OUT and up is not None and up.waits and not self._flush_up(up):
             return
         if not events & ~OUT:
             return
-        if self._down_pending:
+        if self._down.waits:
             if events & BROKEN:
                 upstream.want(0)  # what it has sent is read once the client has taken what waits
             return
@@ -297,7 +173,7 @@ class Exchange:
             return
         self._finish()
         self._upstream = None
-        connection.become_tunnel(upstream.sock, upstream.wants, upstream.place, late=self._down_pending + rest)
+        connection.become_tunnel(upstream.sock, upstream.wants, upstream.place, late=self._down.waits + rest)
 
     def _begin_reply(self, plan: ReplyPlan, rest: bytes) -> None:
         reply = self._reply = ReplyBody(plan.body, client_minor=self._head.minor)
@@ -318,56 +194,29 @@ class Exchange:
             return
         if broken:
             self._cut_off()
-        elif reply.done and not self._down_pending:
+        elif reply.done and not self._down.waits:
             self._complete()
         else:
             self._update()
 
     def _write_down(self, data: bytes | memoryview) -> None:
-        if self._down_pending:  # only interim replies and the first bytes meet this
-            self._down_pending += bytes(data)
-            return
         try:
-            sent = self._connection.sock.send(data)
-        except BlockingIOError:
-            sent = 0
+            self._down.write(data)
         except OSError:
             self._connection.abort()
-            return
-        size = len(data)
-        self.down += size
-        if sent < size:
-            self._down_pending = bytes(data[sent:])
 
     def _flush_down(self) -> bool:
         """Send what waits for the client; whether the exchange still needs its events looked at."""
         try:
-            self._down_pending = self._down_pending[self._connection.sock.send(self._down_pending) :]
-        except BlockingIOError:
-            return True
+            empty = self._down.flush()
         except OSError:
             self._connection.abort()
             return False
         self._last = self._core.poller.now
-        if not self._down_pending:
-            if self._reply is not None and self._reply.done:
-                self._complete()
-                return False
-            self._update()
-        return True
-
-    def _flush_up(self, upstream: Upstream) -> bool:
-        """Send what waits for the origin; whether it is still there."""
-        try:
-            self._up_pending = self._up_pending[upstream.sock.send(self._up_pending) :]
-        except BlockingIOError:
-            return True
-        except OSError:
-            self._upstream_broken()
+        if empty and self._reply is not None and self._reply.done:
+            self._complete()
             return False
-        self._last = self._core.poller.now
-        if not self._up_pending:
-            self._update()
+        self._update()
         return True
 
     # Ends
@@ -378,7 +227,8 @@ class Exchange:
         self.complete = True
         self._finish()
         if upstream is not None:
-            if self._reuse and not self._up_pending and reply is not None and not reply.surplus:
+            waits = self._up is not None and self._up.waits
+            if self._reuse and not waits and reply is not None and not reply.surplus:
                 self._core.pool.put(upstream)
             else:
                 upstream.close()
@@ -397,7 +247,7 @@ class Exchange:
         else:
             reply.done = True
             self._drop_upstream()
-            if self._down_pending:
+            if self._down.waits:
                 self._update()
             else:
                 self._complete()
@@ -414,8 +264,7 @@ class Exchange:
             and self._head.method in _RETRIED
         ):
             self._drop_upstream()
-            self.up = 0
-            self._up_pending = b""
+            self._up = None
             self._connection.start_dial(self._pinned, self._connected)
         else:
             self._fail(self._upstream_failed(ErrorType.HTTP_RESPONSE_INCOMPLETE))
@@ -425,7 +274,7 @@ class Exchange:
 
     def _fail(self, refusal: Refusal) -> None:
         """Refuse if no byte of a final reply is out, else cut."""
-        if self._reply is not None or self._down_pending:
+        if self._reply is not None or self._down.waits:
             self._cut_off()
         else:
             self._refuse(refusal)
@@ -458,7 +307,8 @@ class Exchange:
         if self._upstream is None and self._reply is None:
             self._refuse(Refusal(Reason.DIAL_FAILED, Stage.DIAL, self._pinned.target))
             return
-        if self._down_pending or self._up_pending or not self._request_done:
+        up_waits = self._up is not None and bool(self._up.waits)
+        if self._down.waits or up_waits or not self._request_done:
             limit = limits.write_stall_seconds
         elif self._reply is None:
             limit = limits.reply_head_timeout_seconds
@@ -466,9 +316,9 @@ class Exchange:
             limit = limits.tunnel_idle_seconds
         if now - self._last < limit:
             self._core.sweep.arm(self._connection, self._last + limit)
-        elif self._down_pending:
+        elif self._down.waits:
             self._cut_off()
-        elif not self._request_done and not self._up_pending:
+        elif not self._request_done and not up_waits:
             self._fail(Refusal(Reason.HEAD_TIMEOUT, Stage.PARSE, self._pinned.target))
         else:
             self._fail(Refusal(Reason.UPSTREAM_TIMEOUT, Stage.UPSTREAM, self._pinned.target))
@@ -481,19 +331,3 @@ class Exchange:
         upstream, self._upstream = self._upstream, None
         if upstream is not None:
             upstream.close()
-
-    def _update(self) -> None:
-        """Tell the event set what both sides want: nothing is read that could not be passed on."""
-        connection, upstream = self._connection, self._upstream
-        if self._down_pending or self._up_pending:
-            due = self._last + self._core.limits.write_stall_seconds
-            if due < connection.due:
-                self._core.sweep.arm(connection, due)
-        reads = not self._up_pending and not connection.client_ended and len(connection.early) < EARLY_MAX_BYTES
-        wants = (IN if reads else 0) | (OUT if self._down_pending else 0)
-        if wants != connection.wants:
-            connection.want(wants)
-        if upstream is not None:
-            wants = (0 if self._down_pending else IN) | (OUT if self._up_pending else 0)
-            if wants != upstream.wants:
-                upstream.want(wants)

@@ -19,7 +19,8 @@ from egressd.worker.connection import Connection
 from egressd.worker.poller import IN
 
 if TYPE_CHECKING:
-    from egressd.worker.core import Channel, Core
+    from egressd.worker.channel import Channel
+    from egressd.worker.core import Core
 
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
@@ -38,7 +39,7 @@ class Listener:
         self.pauses = 0
         self.due = 0.0
         self.tick = 0
-        sock.setblocking(False)  # noqa: FBT003 - the standard library's signature
+        sock.setblocking(False)
         if sock.family != socket.AF_UNIX:
             # Linux hands this on to every accepted socket, which saves a system call each.
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -59,7 +60,7 @@ class Listener:
         """Take the clients that wait, up to a share."""
         core = self._core
         # accept() of the class around it costs 2 us more, for enum members that nobody looks at.
-        accept = self._sock._accept  # noqa: SLF001
+        accept = self._sock._accept  # type: ignore[attr-defined]  # noqa: SLF001 - the standard library's own
         for _ in range(ACCEPT_BATCH):
             try:
                 descriptor, _address = accept()
@@ -71,7 +72,7 @@ class Listener:
                     return
                 continue  # that client is already gone (accept(2), error handling)
             sock = socket.socket(self._family, socket.SOCK_STREAM, 0, descriptor)
-            sock.setblocking(False)  # noqa: FBT003 - the standard library's signature
+            sock.setblocking(False)
             connection = Connection(core, self._channel, sock)
             if len(core.connections) + len(core.tunnels) > core.limits.connections_max:
                 connection.refuse(Refusal(Reason.BUSY, Stage.CHANNEL))

@@ -21,7 +21,8 @@ from egressd.control import ControlClosed, ControlFault, ControlSocket
 from egressd.grants import compile_policy
 from egressd.limits import SWEEP_SECONDS, Limits
 from egressd.snapshot import SnapshotFault, from_value
-from egressd.worker.core import Channel, Core
+from egressd.worker.channel import Channel
+from egressd.worker.core import Core
 from egressd.worker.journal import Journal
 from egressd.worker.listener import Listener
 from egressd.worker.poller import Poller
@@ -246,7 +247,7 @@ def run(loop: asyncio.AbstractEventLoop, descriptor: int) -> None:
         descriptor: The worker's end of the control socket pair.
     """
     control = socket.socket(fileno=descriptor)
-    control.setblocking(False)  # noqa: FBT003 - the standard library's signature
-    os.set_inheritable(descriptor, False)  # noqa: FBT003 - the standard library's signature
+    control.setblocking(False)
+    os.set_inheritable(descriptor, False)
     Service(loop, control)
     loop.run_forever()

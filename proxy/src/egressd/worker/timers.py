@@ -14,7 +14,6 @@ from typing import Protocol
 
 from egressd.limits import SWEEP_SECONDS
 
-
 _FRESH = -1
 
 

@@ -151,8 +151,7 @@ class Tunnel:
         try:
             if events & OUT and self.up.waits:
                 self._flush(self.up)
-                if self.up.eof and not self.up.waits:
-                    self._shut(self.up)
+                self._pass_end(self.up)
             if events & ~OUT and not self.closed:
                 if not (down.eof or down.pending or down.piped):
                     self._pump(down)
@@ -255,6 +254,11 @@ class Tunnel:
                 self.core.pipes.discard(pipe)
             else:
                 self.core.pipes.put(pipe)
+
+    def _pass_end(self, half: Half) -> None:
+        """End a direction at its sink once the last of it is delivered, where the source had ended before that."""
+        if half.eof and not half.waits:
+            self._shut(half)
 
     def _broken(self, *, client: bool) -> None:
         """HUP or ERR where nothing may be read now: bytes still wait for the other side, or this side has ended.
