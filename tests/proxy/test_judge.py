@@ -266,3 +266,31 @@ def test_a_time_limited_rule_ends() -> None:
         judge_target(target("a.test:443"), made, method="CONNECT", public_only=False, now=before), Allowed
     )
     assert isinstance(judge_target(target("a.test:443"), made, method="CONNECT", public_only=False, now=after), Refusal)
+
+
+# Report mode
+
+
+@pytest.mark.case("H7")
+def test_report_mode_lets_through_only_what_no_rule_allows_and_says_what_it_would_have_been() -> None:
+    rules = 'methods = ["GET"]\na.test\n! bad.test\n! 9.9.9.0/24'
+    made = grant(rules, mode="report")
+    for authority, method, expected in (
+        ("a.test:80", "GET", None),
+        ("b.test:443", "CONNECT", Reason.NOT_ON_ALLOWLIST),
+        ("a.test:22", "CONNECT", Reason.PORT_NOT_ALLOWED),
+        ("a.test:80", "POST", Reason.METHOD_NOT_ALLOWED),
+        ("8.8.8.8:53", "CONNECT", Reason.IP_NOT_ON_ALLOWLIST),
+    ):
+        verdict = judge_target(target(authority), made, method=method, public_only=False, now=0.0)
+        assert isinstance(verdict, Allowed), authority
+        assert verdict.reported is expected, authority
+    for authority in ("bad.test:443", "9.9.9.9:443", "10.0.0.7:80", "169.254.169.254:80", "localhost:80"):
+        verdict = judge_target(target(authority), made, method="CONNECT", public_only=False, now=0.0)
+        assert isinstance(verdict, Refusal), authority
+
+
+@pytest.mark.case("H7")
+def test_a_grant_in_report_mode_is_not_told_to_jobs_because_it_does_not_say_what_passes() -> None:
+    assert grant("a.test", mode="report").document is None
+    assert grant("a.test").document is not None

@@ -159,3 +159,10 @@ def test_a_name_never_leads_to_the_daemons_own_listener() -> None:
     made = grant("a.test:*", unsafe_reach=("127.0.0.0/8",), listeners=("127.0.0.1:3128",))
     assert isinstance(pinned(made, "127.0.0.1", authority="a.test:3128"), Refusal)
     assert places(pinned(made, "127.0.0.1", authority="a.test:3129")) == ["127.0.0.1"]
+
+
+@pytest.mark.case("H7")
+def test_report_mode_never_opens_a_private_address_to_a_name() -> None:
+    made = grant("", private=("10.0.0.0/8",), mode="report")
+    assert isinstance(pinned(made, "10.0.0.1"), Refusal)
+    assert places(pinned(made, PUBLIC4)) == [PUBLIC4]

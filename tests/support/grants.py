@@ -22,6 +22,7 @@ def grant(
     nat64: str | None = None,
     protected: tuple[str, ...] = (),
     grant_visible: bool = True,
+    mode: str = "enforce",
 ) -> Grant:
     """The grant of one tenant (and plugin), on a node with a few addresses of its own."""
     lists = [ListText("tenant", "tenants/default.list", tenant_rules)]
@@ -35,6 +36,7 @@ def grant(
         private=private,
         public_only=public_only,
         unavailable=unavailable,
+        mode=mode,
     )
     snapshot = Snapshot(
         version=7,

@@ -28,7 +28,8 @@ class Grant:
     """What one channel's jobs may reach, under one policy version.
 
     `rules` is the union of tenant, plugin and endpoints; `public_rules` leaves the endpoints out, because they match
-    only requests that do not ask for public addresses only. `unavailable` is why nothing can be judged, if so.
+    only requests that do not ask for public addresses only. `reports` is the tenant's report mode. `unavailable` is why nothing can be
+    judged, if so.
     """
 
     tenant: str
@@ -38,6 +39,7 @@ class Grant:
     public_rules: RuleSet
     private: tuple[Network, ...]
     public_only: bool
+    reports: bool
     unavailable: str | None
     reach: Reach
     unsafe_names: bool
@@ -119,13 +121,15 @@ def _grant(spec: GrantSpec, snapshot: Snapshot, reach: Reach) -> Grant:
         public_rules=RuleSet(lists),
         private=_networks(spec.private),
         public_only=spec.public_only,
+        reports=spec.mode == "report",
         unavailable=unavailable,
         reach=reach,
         unsafe_names=bool(snapshot.unsafe_reach),
         version=snapshot.version,
         command=snapshot.command_template,
         proxy_names=frozenset(name.lower().encode("ascii") for name in snapshot.proxy_names),
-        document=_document(spec, snapshot, lists) if snapshot.grant_visible else None,
+        # In report mode the lists do not say what passes: a job that matched them first would refuse itself too much.
+        document=_document(spec, snapshot, lists) if snapshot.grant_visible and spec.mode != "report" else None,
         listeners=frozenset(_listener(text) for text in snapshot.listeners) if snapshot.unsafe_reach else frozenset(),
     )
 

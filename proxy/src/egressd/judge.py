@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from egressd.http_head import RequestHead
 
 _AUTHORITY_ENDS = frozenset({b"", b"/", b"?"})
+# What report mode relaxes: that no rule allows it; never a deny, an address class or public-only.
+_RELAXED = frozenset(
+    {Reason.NOT_ON_ALLOWLIST, Reason.IP_NOT_ON_ALLOWLIST, Reason.PORT_NOT_ALLOWED, Reason.METHOD_NOT_ALLOWED}
+)
 GRANT_PATH = b"/.well-known/egress"
 
 
@@ -44,11 +48,15 @@ class GrantAsked:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """The grant allows the target; `match` is the rule that does, which decides what its addresses may be."""
+    """The grant allows the target; `match` is the rule that does, which decides what its addresses may be.
+
+    `reported` is why it would have been refused, where the tenant is in report mode and nothing else was in the way.
+    """
 
     target: Target
     match: Match
     public_only: bool
+    reported: Reason | None = None
 
 
 def read_request(head: RequestHead, proxy_names: frozenset[bytes]) -> Asked | GrantAsked | Refusal:
@@ -131,8 +139,18 @@ def judge_target(target: Target, grant: Grant, *, method: str, public_only: bool
     public_only = public_only or grant.public_only
     host = target.host
     if isinstance(host, HostName):
-        return _judge_name(target, host, grant, method=method, public_only=public_only, now=now)
-    return _judge_literal(target, host, grant, method=method, public_only=public_only, now=now)
+        verdict = _judge_name(target, host, grant, method=method, public_only=public_only, now=now)
+    else:
+        verdict = _judge_literal(target, host, grant, method=method, public_only=public_only, now=now)
+    if grant.reports and isinstance(verdict, Refusal) and verdict.reason in _RELAXED and _is_harmless(target, grant):
+        return Allowed(target, Match(MatchOutcome.NONE), public_only, verdict.reason)
+    return verdict
+
+
+def _is_harmless(target: Target, grant: Grant) -> bool:
+    """Whether report mode may let a target through: a name (its addresses are judged later), or a public literal."""
+    host = target.host
+    return isinstance(host, HostName) or grant.reach.classify(host) is AddressClass.PUBLIC
 
 
 def _judge_name(

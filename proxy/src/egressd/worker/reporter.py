@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from egressd import records
+from egressd.judge import Allowed
 from egressd.records import Traffic
 
 if TYPE_CHECKING:
@@ -62,21 +63,23 @@ class Reporter:
         Returns:
             What to call once at its end, with the end and the bytes up and down.
         """
-        self._count(connection, "allowed", "")
-        fragment = self._fragment(connection)
+        core, route = self._core, connection.route
+        decision, reason = self._decision(connection)
+        self._count(connection, decision, reason or "")
+        fragment = route.record if route is not None and route.record is not None else self._fragment(connection)
         address = place.sockaddr[0]
-        self._core.journal.write(
+        core.journal.write(
             records.decision_line(
                 time.time(),
                 fragment,
-                decision="allowed",
-                reason=None,
+                decision=decision,
+                reason=reason,
                 address=address,
                 dns_seconds=connection.dns_seconds,
                 connect_seconds=connection.connect_seconds,
             )
         )
-        return partial(self._closed, fragment, address, self._core.poller.now)
+        return partial(self._closed, fragment, address, core.poller.now)
 
     def _closed(self, fragment: str, address: str, started: float, end: End, up: int, down: int) -> None:
         core = self._core
@@ -87,7 +90,9 @@ class Reporter:
     def exchanged(self, connection: Connection, exchange: Exchange, reason: Reason | None) -> None:
         """Write the one record of a plain request that was forwarded; `reason` is why its reply was cut, if it was."""
         core = self._core
-        self._count(connection, "allowed", reason.value if reason is not None else "")
+        decision, said = self._decision(connection)
+        said = reason.value if reason is not None else said
+        self._count(connection, decision, said or "")
         core.counts.bytes_up += exchange.up
         core.counts.bytes_down += exchange.down
         end = reason.value if reason is not None else _COMPLETE if exchange.complete else _CLIENT_CLOSED
@@ -95,14 +100,21 @@ class Reporter:
             records.decision_line(
                 time.time(),
                 self._fragment(connection),
-                decision="allowed",
-                reason=reason.value if reason is not None else None,
+                decision=decision,
+                reason=said,
                 address=exchange.address,
                 dns_seconds=connection.dns_seconds,
                 connect_seconds=connection.connect_seconds,
                 traffic=Traffic(exchange.up, exchange.down, core.poller.now - connection.started, end),
             )
         )
+
+    @staticmethod
+    def _decision(connection: Connection) -> tuple[str, str | None]:
+        """The decision on what passed: allowed, or reported with the reason that it would have been refused for."""
+        route = connection.route
+        reported = route.verdict.reported if route is not None and isinstance(route.verdict, Allowed) else None
+        return ("reported", reported.value) if reported is not None else ("allowed", None)
 
     def _count(self, connection: Connection, decision: str, reason: str) -> None:
         channel, head = connection.channel, connection.head
@@ -115,9 +127,10 @@ class Reporter:
         assert route is not None  # noqa: S101 - only asked for one that was judged
         if route.record is None:
             verdict = route.verdict
-            rule = getattr(verdict, "rule", None)
-            if rule is None and (match := getattr(verdict, "match", None)) is not None and match.rule is not None:
-                rule = match.rule.text
+            if isinstance(verdict, Allowed):
+                rule = verdict.match.rule.text if verdict.match.rule is not None else None
+            else:
+                rule = verdict.rule
             route.record = self._new_fragment(connection, rule)
         return route.record
 

@@ -117,11 +117,12 @@ class Tunnel:
         limits = self.core.limits
         self.core.sweep.arm(self, self.last + min(limits.half_closed_seconds, limits.tunnel_idle_seconds))
         try:
-            for half, data in ((self.up, early), (self.down, late)):
-                if data:
-                    half.count = len(data)
-                    half.pending = data
-                    self._flush(half)
+            if early or late:
+                for half, data in ((self.up, early), (self.down, late)):
+                    if data:
+                        half.count = len(data)
+                        half.pending = data
+                        self._flush(half)
             if client_ended and not self.up.pending:
                 self.finish(self.up)
             elif client_ended:
