@@ -28,8 +28,8 @@ class Grant:
     """What one channel's jobs may reach, under one policy version.
 
     `rules` is the union of tenant, plugin and endpoints; `public_rules` leaves the endpoints out, because they match
-    only requests that do not ask for public addresses only. `reports` is the tenant's report mode. `unavailable` is why nothing can be
-    judged, if so.
+    only requests that do not ask for public addresses only. `reports` is the tenant's report mode. `unavailable` is
+    why nothing can be judged, if so.
     """
 
     tenant: str

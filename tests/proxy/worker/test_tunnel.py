@@ -29,9 +29,16 @@ class Pair:
         self.client, near_client = _connected()
         self.origin, near_origin = _connected()
         self.ends: list[tuple[End, int, int]] = []
+        self.refused = False
         wants = rig.poller.change(near_client.fileno(), 0, 1)
-        self.tunnel = Tunnel(rig.core, near_client, wants, near_origin, 0, lambda *end: self.ends.append(end))
+        self.tunnel = Tunnel(
+            rig.core, near_client, wants, near_origin, 0, self.permits, lambda *end: self.ends.append(end)
+        )
         self.tunnel.start(early, client_ended=client_ended)
+
+    def permits(self, _unix_now: float) -> object | None:
+        """Whether the policy is against it."""
+        return "refused" if self.refused else None
 
     def close(self) -> None:
         """Close the far ends."""

@@ -118,12 +118,17 @@ class Channel:
 
     def recheck(self, route: Route, head: RequestHead, asked: Asked, place: Place, unix_now: float) -> Refusal | None:
         """Ask the policy of this moment about the address that is connected to (the last step before the 200)."""
+        pinned = route.pinned
+        if pinned is not None and pinned.grant is self.grant and route.until > unix_now:
+            return None  # the same version has judged this very address
+        return self.permits(head.method, asked, place, unix_now)
+
+    def permits(self, method: str, asked: Asked, place: Place, unix_now: float) -> Refusal | None:
+        """Judge a connection that stands, by the policy of this moment; None where it may go on."""
         grant = self.grant
         if grant is None:
             return Refusal(Reason.POLICY_UNAVAILABLE, Stage.PEER, asked.target)
-        if route.pinned is not None and route.pinned.grant is grant and route.until > unix_now:
-            return None  # the same version has judged this very address
-        verdict = judge_target(asked.target, grant, method=head.method, public_only=asked.public_only, now=unix_now)
+        verdict = judge_target(asked.target, grant, method=method, public_only=asked.public_only, now=unix_now)
         if isinstance(verdict, Refusal):
             return Refusal(verdict.reason, Stage.PEER, asked.target, rule=verdict.rule)
         if not still_allowed(place.address, asked.target, verdict, grant, unix_now=unix_now):

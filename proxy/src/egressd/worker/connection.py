@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import socket
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from egress_policy.names import HostName
@@ -300,9 +301,13 @@ class Connection(Client):
         """Hand both sockets on; what the client has sent early, and the origin `late`, is delivered first."""
         core = self.core
         ended = core.reporter.tunnel(self, place)
+        head, asked = self.head, self.asked
+        assert head is not None  # noqa: S101 - there is a request
+        assert asked is not None  # noqa: S101
+        permits = partial(self.channel.permits, head.method, asked, place)
         early, self.early = self.early, b""
         self.leave()
-        tunnel = Tunnel(core, self.sock, self.wants, upstream, upstream_wants, ended)
+        tunnel = Tunnel(core, self.sock, self.wants, upstream, upstream_wants, permits, ended)
         tunnel.start(early, late, client_ended=self.client_ended)
 
     def answer_grant(self, grant: Grant) -> None:
@@ -346,6 +351,15 @@ class Connection(Client):
             self.want(IN)
 
     # Ends
+
+    def review(self) -> None:
+        """The policy has changed: a request that is no longer allowed ends."""
+        exchange, asked, head = self.exchange, self.asked, self.head
+        if exchange is None or exchange.place is None or asked is None or head is None:
+            return  # nothing stands yet: it is judged again when it is connected
+        refusal = self.channel.permits(head.method, asked, exchange.place, time.time())
+        if refusal is not None:
+            exchange.end(refusal)
 
     def expire(self, now: float) -> None:
         """A deadline has passed: of the head, of an idle client, or of a step that has its own."""

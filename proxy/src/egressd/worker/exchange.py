@@ -279,6 +279,10 @@ class Exchange(Sending):
         else:
             self._refuse(refusal)
 
+    def end(self, refusal: Refusal) -> None:
+        """The policy does not allow it any more."""
+        self._fail(refusal)
+
     def _refuse(self, refusal: Refusal) -> None:
         self._finish()
         self._drop_upstream()

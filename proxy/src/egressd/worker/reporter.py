@@ -102,7 +102,7 @@ class Reporter:
                 self._fragment(connection),
                 decision=decision,
                 reason=said,
-                address=exchange.address,
+                address=exchange.place.sockaddr[0] if exchange.place is not None else None,
                 dns_seconds=connection.dns_seconds,
                 connect_seconds=connection.connect_seconds,
                 traffic=Traffic(exchange.up, exchange.down, core.poller.now - connection.started, end),

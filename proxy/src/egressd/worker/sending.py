@@ -34,12 +34,12 @@ class Sending:
     """One request on its way.
 
     Attributes:
-        address: Where the origin is, once there is a connection to it.
+        place: Where the origin is, once there is a connection to it.
         done: Nothing is under way any more.
     """
 
     # What every exchange starts with; in the class, because most of them never change most of it.
-    address: str | None = None
+    place: Place | None = None
     done = False
     _upstream: Upstream | None = None
     _up: Outflow | None = None
@@ -103,7 +103,7 @@ class Sending:
         core, connection = self._core, self._connection
         self._upstream = upstream
         up = self._up = Outflow(upstream.sock)
-        self.address = upstream.place.sockaddr[0]
+        self.place = upstream.place
         self._last = core.poller.now
         handlers = core.poller.handlers
         handlers[upstream.sock.fileno()] = self.on_upstream

@@ -27,6 +27,7 @@ from egressd.worker.journal import Journal
 from egressd.worker.listener import Listener
 from egressd.worker.poller import Poller
 from egressd.worker.resolver import Resolver
+from egressd.worker.review import Review
 from egressd.worker.timers import Sweep
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from egressd.grants import Policy
 
 _REPORT_SECONDS = 1.0
+_NEVER = float("inf")
 
 
 class Service:
@@ -47,6 +49,8 @@ class Service:
         self._control_socket = control
         self._control = ControlSocket(control)
         self._core: Core | None = None
+        self._review: Review | None = None
+        self._review_due = _NEVER
         self._policy: Policy | None = None
         self._channels: dict[str, Channel] = {}
         self._listeners: list[Listener] = []
@@ -97,6 +101,7 @@ class Service:
         core = Core(poller, Sweep(poller.now), resolver, journal, limits)
         core.log_required = bool(message.get("log_required", False))
         self._core = core
+        self._review = Review(core, self._loop)
         self._tick()
 
     def _listener(self, frame: Frame) -> None:
@@ -127,10 +132,15 @@ class Service:
             channel.swap(policy.channels.get(name))
         core.resolver.set_hosts(policy.hosts)
         core.pool.clear()
+        self._review_due = min(
+            (grant.rules.expires_soonest or _NEVER for grant in policy.channels.values()), default=_NEVER
+        )
         if first:
             for listener in self._listeners:
                 listener.start()
             self._say({"type": "listening"})
+        elif self._review is not None:
+            self._review.start()
         self._say({"type": "applied", "version": policy.version})
 
     # Time
@@ -146,12 +156,28 @@ class Service:
         if now >= self._report_due:
             self._report_due = now + _REPORT_SECONDS
             self._report(core)
+            self._end_rules()
         if self._drain_until is not None:
             busy = core.connections or core.tunnels or core.lingering
             if not busy or now >= self._drain_until:
                 self._end_drain(core)
                 return
         self._loop.call_later(SWEEP_SECONDS, self._tick)
+
+    def _end_rules(self) -> None:
+        """Review what is in flight once a time-limited rule has ended."""
+        unix_now = time.time()
+        if self._review is None or self._policy is None or self._review_due > unix_now:
+            return
+        ends = [
+            rule.expires
+            for grant in self._policy.channels.values()
+            for each in grant.rules.lists
+            for rule in each.rules
+            if rule.expires is not None and rule.expires > unix_now
+        ]
+        self._review_due = min(ends, default=_NEVER)
+        self._review.start()
 
     def _report(self, core: Core) -> None:
         counts = core.counts

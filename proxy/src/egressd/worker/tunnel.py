@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -58,8 +59,9 @@ class Half:
 class Tunnel:
     """Both directions of one tunnel, from the 200 to the close record.
 
-    Args of the constructor: both sockets with what each wants in the event set so far, and `ended`, called once with
-    the reason, the bytes up (client to origin) and down.
+    Args of the constructor: both sockets with what each wants in the event set so far; `permits`, which says why the
+    tunnel may not go on under the policy of a moment in Unix seconds, or None; and `ended`, called once with the
+    reason, the bytes up (client to origin) and down.
     """
 
     __slots__ = (
@@ -72,6 +74,7 @@ class Tunnel:
         "ended",
         "kept_alive",
         "last",
+        "permits",
         "tick",
         "up",
         "upstream",
@@ -85,6 +88,7 @@ class Tunnel:
         client_wants: int,
         upstream: socket.socket,
         upstream_wants: int,
+        permits: Callable[[float], object | None],
         ended: Callable[[End, int, int], None],
     ) -> None:
         self.core = core
@@ -94,6 +98,7 @@ class Tunnel:
         self.upstream_wants = upstream_wants
         self.up = Half(client, upstream)
         self.down = Half(upstream, client)
+        self.permits = permits
         self.ended = ended
         self.closed = False
         self.kept_alive = False
@@ -337,6 +342,11 @@ class Tunnel:
             self.kept_alive = True
             for sock in (self.client, self.upstream):
                 keep_alive(sock)
+
+    def review(self) -> None:
+        """The policy has changed: a tunnel that is no longer allowed ends."""
+        if not self.closed and self.permits(time.time()) is not None:
+            self.end(End.RULE_REMOVED)
 
     def abort(self) -> None:
         """End it whatever state it is in."""
