@@ -186,3 +186,39 @@ def _raw(daemon: Daemon, request: bytes) -> bytes:
     with daemon.connect() as client:
         client.sendall(request)
         return read_all(client)
+
+
+@pytest.mark.case("G11")
+def test_a_tunnel_ends_when_the_rule_that_allowed_it_is_removed_and_others_go_on(loopback: World, folder: Path) -> None:
+    both = f"{loopback.echo_name}:*\nother.example:9\n"
+    with (
+        loopback.launch(folder, {"default": both}) as daemon,
+        loopback.origin(echo) as origin,
+        open_tunnel(loopback, daemon, origin) as client,
+    ):
+        daemon.set_list_and_reload(f"{loopback.echo_name}:*\n")
+        client.sendall(b"goes on")
+        assert client.recv(100) == b"goes on"
+
+        daemon.set_list_and_reload("other.example:9\n")
+
+        with suppress(ConnectionResetError):
+            assert client.recv(100) == b"", "bytes passed through a tunnel that no rule allows"
+        assert daemon.wait_for_record(end="rule-removed")
+
+
+@pytest.mark.slow
+def test_a_tunnel_ends_with_the_time_of_its_rule(loopback: World, folder: Path) -> None:
+    until = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 3))
+    rules = f"{loopback.echo_name}:* until={until}\n"
+    with (
+        loopback.launch(folder, {"default": rules}) as daemon,
+        loopback.origin(echo) as origin,
+        open_tunnel(loopback, daemon, origin) as client,
+    ):
+        client.sendall(b"in time")
+        assert client.recv(100) == b"in time"
+        with suppress(ConnectionResetError):
+            assert client.recv(100) == b""
+        assert daemon.wait_for_record(end="rule-removed")
+        assert reason_of(daemon, f"{loopback.echo_name}:{origin.port}") == "not-on-allowlist"
