@@ -111,7 +111,7 @@ class FakeProxy:
     Attributes:
         routes: By request-target: `host:port` for CONNECT, the absolute URL for a plain request, the path for the
             proxy's own pages. A `Site` is entered after a 200; a script is answered as it is. What is missing is
-            refused.
+            refused, but for the robots.txt of a plain site, which is 404.
         seen: Every request head, in order of arrival.
         connections: How many were accepted.
         url: The value for the proxy variable; kept after the end, when nothing listens there any more.
@@ -207,6 +207,8 @@ class FakeProxy:
         match route:
             case None if seen.target == GRANT_PATH:
                 peer.send(reply(b"no", status="404 Not Found"))
+            case None if seen.target.endswith("/robots.txt") and self._knows(seen.target):
+                peer.send(reply(b"no", status="404 Not Found", kind="text/plain"))
             case None:
                 peer.send(refusal("not-on-allowlist"))
             case Site():
@@ -216,6 +218,11 @@ class FakeProxy:
                 peer.send(route)
             case _:
                 route(peer)
+
+    def _knows(self, target: str) -> bool:
+        """Whether a plain site has a page here; one that says nothing of robots has no robots.txt."""
+        origin = target.removesuffix("/robots.txt")
+        return any(route.startswith(f"{origin}/") for route in self.routes)
 
     def _note(self, peer: Peer, *, inside: bool) -> Seen | None:
         head = peer.read_head()

@@ -65,10 +65,16 @@ def grant(*rules: str, plugin: Sequence[str] = (), endpoints: Sequence[str] = ()
     return reply(write_grant(document), kind="application/json")
 
 
-def web_for(proxy: FakeProxy, *, listed_literals: bool = True, trusted: ssl.SSLContext | None = None) -> Web:
+def web_for(
+    proxy: FakeProxy,
+    *,
+    listed_literals: bool = True,
+    robots_token: str | None = None,
+    trusted: ssl.SSLContext | None = None,
+) -> Web:
     """The engine behind this proxy, trusting the tests' authority."""
     config = read_config({"OZ0_WEB_PROXY": proxy.url})
-    return Web(config, listed_literals=listed_literals, trusted=trusted or trusting())
+    return Web(config, listed_literals=listed_literals, robots_token=robots_token, trusted=trusted or trusting())
 
 
 @dataclass(frozen=True)

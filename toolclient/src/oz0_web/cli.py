@@ -39,7 +39,7 @@ EXIT_CODES = """\
 exit codes:
   0  done (a site's own error, such as 404, is a page too: its status is shown)
   2  wrong usage: an argument, or a URL that is none
-  3  refused by policy: the egress policy, the proxy, or oz0-web's own rules
+  3  refused: by the egress policy, the proxy, oz0-web's own rules, or the site's robots.txt
   4  the network or the site failed: no such name, no connection, TLS, time-out, broken HTTP
   5  no proxy is set, it cannot be used, or it did not work
   6  reached but not read: the type is not text, or the redirects lead nowhere
@@ -158,14 +158,14 @@ def _number(text: str) -> int:
 
 
 def _fetch(arguments: argparse.Namespace) -> int:
-    from oz0_web.facades.oz0 import LISTED_LITERALS, ArgumentError, FetchResult, read_arguments
+    from oz0_web.facades.oz0 import LISTED_LITERALS, ROBOTS_TOKEN, ArgumentError, FetchResult, read_arguments
 
     given = {name: getattr(arguments, name) for name in ("url", "output", "max_chars", "max_bytes")}
     try:
         checked = read_arguments({name: value for name, value in given.items() if value is not None})
     except ArgumentError as error:
         return _fail(arguments, "bad-argument", _as_options(str(error)), Exit.USAGE)
-    web = _web(arguments, listed_literals=LISTED_LITERALS)
+    web = _web(arguments, listed_literals=LISTED_LITERALS, robots_token=ROBOTS_TOKEN)
     if isinstance(web, int):
         return web
     outcome = _run(web, checked)
@@ -254,12 +254,12 @@ def _completion(arguments: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def _web(arguments: argparse.Namespace, *, listed_literals: bool) -> Web | int:
+def _web(arguments: argparse.Namespace, *, listed_literals: bool, robots_token: str | None = None) -> Web | int:
     from oz0_web.config import ConfigError
     from oz0_web.tools import web_from_environment
 
     try:
-        web = web_from_environment(listed_literals=listed_literals)
+        web = web_from_environment(listed_literals=listed_literals, robots_token=robots_token)
     except ConfigError as error:
         return _fail(arguments, "no-proxy", str(error), Exit.PROXY)
     if not arguments.json:

@@ -43,3 +43,12 @@ WIRE_SLACK_BYTES = 1_048_576
 URL_MAX_CHARACTERS = 8_192
 # Converting one page. Measured: 0.02 s for a page of 755 KB, under 1 s for the worst made-up ones of 1 MB.
 CONVERT_SECONDS = 10.0
+# A robots.txt, as much of it as is read. RFC 9309 section 2.5 asks for 500 KiB at least; Google reads exactly that.
+ROBOTS_MAX_BYTES = 512_000
+# How long what a site's robots.txt said is kept, a failure to read it too (OZ-32). RFC 9309 section 2.4 allows a day.
+ROBOTS_FRESH_SECONDS = 600.0
+# Sites whose robots.txt is kept at once; the one asked for longest ago goes first.
+ROBOTS_MAX_SITES = 256
+# Reading one robots.txt with its redirects. Google's crawler is said to give up sooner than on pages; a page must still
+# fit into the visit after it.
+ROBOTS_SECONDS = 15.0

@@ -19,11 +19,12 @@ from oz0_web.stops import POLICY_CODES, By, Code, Stop
 # Where the grant cannot be read, the tenant is not known and the command is the usual one.
 _USUAL_COMMAND = "egressctl tenant {tenant} allow {host}"
 _UNKNOWN_TENANT = "TENANT"
-_RETRYABLE_CODES = frozenset({Code.RESOLVE_FAILED, Code.CONNECTION_FAILED, Code.TIMED_OUT})
+_RETRYABLE_CODES = frozenset({Code.RESOLVE_FAILED, Code.CONNECTION_FAILED, Code.TIMED_OUT, Code.ROBOTS_UNREACHABLE})
 _REFUSALS = frozenset({Code.NOT_ALLOWED, Code.NOT_PUBLIC, Code.PROXY_REFUSED})
 _NO_OTHER_ROUTE = "This is the egress policy, not a fault of the network: do not look for another route."
 _CREDENTIALS_BELONG = "Put the job's credential into the proxy variable (http://JOB:TOKEN@ADDRESS:PORT)."
 _CHECK_PROXY = "Nothing is sent past it: check that it runs, and that the proxy variable names it."
+_NO_COMMAND_LIFTS = "This is the site's wish and not the egress policy: no command lifts it, and no other route should."
 _WHO = {
     By.CLIENT: "oz0-web",
     By.LIST: "the egress policy as this job's grant shows it",
@@ -55,6 +56,8 @@ def tell(stop: Stop, grant: GrantDocument | None) -> Told:
         grant: The job's grant where it is known; it names the tenant and the command.
     """
     happened = _refused(stop, grant) if stop.code in _REFUSALS else _happened(stop)
+    if stop.robots_of is not None:
+        happened = f"{happened} It was met on the way to robots.txt, which is read before {stop.robots_of}."
     return Told(
         text=f"{happened} {_way(stop.chain, stop.url)}".rstrip(),
         is_policy=stop.code in POLICY_CODES,
@@ -93,6 +96,10 @@ def _happened(stop: Stop) -> str:
             return (
                 f"Not read: {stop.url} is {stop.detail}; only HTML, plain text, Markdown, CSV, JSON and XML are read."
             )
+        case Code.ROBOTS_REFUSED:
+            return f"Not fetched: the site's robots.txt asks for that. {stop.detail}. {_NO_COMMAND_LIFTS}"
+        case Code.ROBOTS_UNREACHABLE:
+            return f"Not fetched: what {host} allows cannot be told, because its robots.txt cannot be read{detail}."
         case Code.REDIRECT_LIMIT:
             return f"Not followed: too many redirects ({stop.detail})."
         case Code.REDIRECT_LOOP:

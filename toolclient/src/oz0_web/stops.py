@@ -1,7 +1,8 @@
 """Why a visit ended without a page, as one value: a refusal by somebody, or a failure of something.
 
-Pure. Made by `hops`, `redirects`, `page` and `visit`; told in words by `report`. The code is stable and for programs;
-the reason is a token of the vocabulary that proxy and client share, kept verbatim where the client does not know it.
+Pure. Made by `hops`, `redirects`, `page`, `visit` and `robots_gate`; told in words by `report`. The code is stable and
+for programs; the reason is a token of the vocabulary that proxy and client share, kept verbatim where the client does
+not know it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ class Code(StrEnum):
     PROXY_REFUSED = "proxy-refused"
     DOWNGRADE_REFUSED = "downgrade-refused"
     TYPE_REFUSED = "type-refused"
+    ROBOTS_REFUSED = "robots-refused"
+    ROBOTS_UNREACHABLE = "robots-unreachable"
     REDIRECT_LIMIT = "redirect-limit"
     REDIRECT_LOOP = "redirect-loop"
     RESOLVE_FAILED = "resolve-failed"
@@ -52,6 +55,7 @@ POLICY_CODES = frozenset(
         Code.NOT_PUBLIC,
         Code.PROXY_REFUSED,
         Code.DOWNGRADE_REFUSED,
+        Code.ROBOTS_REFUSED,
     }
 )
 
@@ -68,8 +72,9 @@ class Stop:
         reason: The shared vocabulary's token, for refusals of the policy and the proxy.
         detail: What is known beside that, as a clause without a full stop; parts of it may be a peer's words, bounded.
         status: The proxy's status, where it answered.
-        rule: The rule that decided, where a rule did and the grant shows it.
+        rule: The rule that decided, where a rule did and it is known: of the grant, or of the site's robots.txt.
         chain: The URLs before this hop, first to last.
+        robots_of: The page whose robots.txt was being read when it happened, or None.
     """
 
     code: Code
@@ -81,6 +86,7 @@ class Stop:
     status: int | None = None
     rule: str | None = None
     chain: tuple[str, ...] = ()
+    robots_of: str | None = None
 
 
 # What the proxy's reasons mean to a caller. Those that are missing are refusals of the proxy as such.

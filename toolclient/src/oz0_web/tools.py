@@ -25,6 +25,7 @@ from oz0_web.media_types import RefusedType, parse_media_type, refused_by_label
 from oz0_web.page import Output, Page, make_page
 from oz0_web.replies import ReplyHead
 from oz0_web.report import Told, tell
+from oz0_web.robots_gate import RobotsGate
 from oz0_web.settings import read_config
 from oz0_web.stops import By, Code, Stop
 from oz0_web.tunnel import trust
@@ -58,6 +59,7 @@ class Web:
         config: Config,
         *,
         listed_literals: bool,
+        robots_token: str | None = None,
         trusted: ssl.SSLContext | None = None,
         more_checks: Sequence[HopCheck] = (),
     ) -> None:
@@ -66,6 +68,8 @@ class Web:
         Args:
             config: From `read_config`.
             listed_literals: Whether addresses that are not public may be asked for if the tenant's list names them.
+            robots_token: The product token under which each site's robots.txt is obeyed, or None where robots.txt is
+                not asked for.
             trusted: TLS settings to use in place of the system's trust store.
             more_checks: Further checks of every hop.
         """
@@ -73,9 +77,11 @@ class Web:
         link = Link(config.proxy)
         make_trust = functools.cache(lambda: trusted if trusted is not None else trust(config))
         self._grants = Grants(link, config)
-        self._visitor = Visitor(
-            Way(link, config, make_trust), self._grants, listed_literals=listed_literals, more_checks=more_checks
+        visitor = functools.partial(
+            Visitor, Way(link, config, make_trust), self._grants, listed_literals=listed_literals
         )
+        checks = () if robots_token is None else (RobotsGate(visitor(), robots_token).check,)
+        self._visitor = visitor(more_checks=(*checks, *more_checks))
 
     async def read(self, url: str, *, output: Output, max_bytes: int) -> Reading | Stop:
         """Read a page.
@@ -141,14 +147,18 @@ def _type_stop(refused: RefusedType, url: Url, chain: tuple[str, ...]) -> Stop:
     )
 
 
-def web_from_environment(environ: Mapping[str, str] | None = None, *, listed_literals: bool) -> Web:
+def web_from_environment(
+    environ: Mapping[str, str] | None = None, *, listed_literals: bool, robots_token: str | None = None
+) -> Web:
     """Make a `Web` from the environment.
 
     Args:
         environ: In place of `os.environ`.
         listed_literals: As for `Web`.
+        robots_token: As for `Web`.
 
     Raises:
         ConfigError: No proxy is named, or it cannot be used; nothing is sent then.
     """
-    return Web(read_config(os.environ if environ is None else environ), listed_literals=listed_literals)
+    config = read_config(os.environ if environ is None else environ)
+    return Web(config, listed_literals=listed_literals, robots_token=robots_token)

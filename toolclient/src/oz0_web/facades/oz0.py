@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
+from oz0_web.identity import PRODUCT
 from oz0_web.page import Output
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from oz0_web.tools import Web
 
 LISTED_LITERALS = True
+# robots.txt is obeyed under the client's own name (OZ-33).
+ROBOTS_TOKEN = PRODUCT
 
 OUTPUTS: tuple[Output, ...] = get_args(Output)
 DEFAULT_OUTPUT: Output = "markdown"
@@ -140,7 +143,7 @@ async def fetch(web: Web, arguments: FetchArguments) -> FetchResult | Stop:
     """Fetch a page.
 
     Args:
-        web: The way out, made with `LISTED_LITERALS`.
+        web: The way out, made with `LISTED_LITERALS` and `ROBOTS_TOKEN`.
         arguments: Checked arguments.
 
     Returns:
