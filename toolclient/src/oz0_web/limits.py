@@ -43,6 +43,18 @@ WIRE_SLACK_BYTES = 1_048_576
 URL_MAX_CHARACTERS = 8_192
 # Converting one page. Measured: 0.02 s for a page of 755 KB, under 1 s for the worst made-up ones of 1 MB.
 CONVERT_SECONDS = 10.0
+# A budget in tokens: with less, head and note leave nothing for the page.
+BUDGET_LEAST_TOKENS = 100
+# A fitted answer, whatever its budget (OZ-50). Claude Code cuts a tool's answer at 25,000 tokens by default.
+ANSWER_MAX_TOKENS = 50_000
+ANSWER_MAX_CHARACTERS = 200_000
+# A fitted answer's characters for each token of its budget (OZ-51): white space is not to pass as short.
+CHARACTERS_PER_TOKEN = 8
+# Conversions kept for one way out, and their text together. A long page of documentation is 0.5 MB of Markdown.
+STORE_MAX_PAGES = 32
+STORE_MAX_BYTES = 64_000_000
+# How long one is answered from without asking the site; robots.txt is kept as long.
+STORE_SECONDS = 600.0
 # A robots.txt, as much of it as is read. RFC 9309 section 2.5 asks for 500 KiB at least; Google reads exactly that.
 ROBOTS_MAX_BYTES = 512_000
 # How long what a site's robots.txt said is kept, a failure to read it too (OZ-32). RFC 9309 section 2.4 allows a day.
