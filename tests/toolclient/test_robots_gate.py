@@ -49,7 +49,8 @@ def obeying(proxy: FakeProxy, clock: Clock | None = None) -> Visitor:
     config = read_config({"OZ0_WEB_PROXY": proxy.url})
     link = Link(config.proxy)
     way, grants = Way(link, config, trusting), Grants(link, config)
-    gate = RobotsGate(Visitor(way, grants, listed_literals=True), "oz0-web", clock=clock or Clock())
+    plain = Visitor(way, grants, listed_literals=True, follows_refresh=False)
+    gate = RobotsGate(plain, "oz0-web", clock=clock or Clock())
     return Visitor(way, grants, listed_literals=True, more_checks=(gate.check,))
 
 

@@ -85,6 +85,64 @@ async def test_redirects_are_followed_over_hosts_and_told() -> None:
     assert (visited.url.text, visited.chain) == ("https://c.example/#end", (A, "https://b.example/"))
 
 
+def refreshing(url: str, status: str = "200 OK") -> bytes:
+    return reply(f"<meta http-equiv=refresh content='0;url={url}'>Redirecting".encode(), status=status)
+
+
+@pytest.mark.trio
+@pytest.mark.requirement("OZ-31")
+@pytest.mark.case("H17")
+async def test_a_meta_refresh_is_followed_like_a_redirect_and_told() -> None:
+    with FakeProxy(routes(a=refreshing("https://b.example/"), b=reply(b"page"))) as proxy:
+        visited = await visit(proxy)
+
+    assert isinstance(visited, Visited)
+    assert (visited.url.text, visited.data, visited.chain) == ("https://b.example/", b"page", (A,))
+
+
+@pytest.mark.trio
+@pytest.mark.case("H17", "H29")
+@pytest.mark.parametrize(
+    ("location", "code"),
+    [
+        ("http://a.example/", Code.DOWNGRADE_REFUSED),
+        ("https://169.254.169.254/", Code.NOT_PUBLIC),
+        ("https://elsewhere.test/", Code.NOT_ALLOWED),
+    ],
+)
+async def test_a_meta_refresh_is_checked_like_a_redirect(location: str, code: Code) -> None:
+    with FakeProxy(routes(a=refreshing(location))) as proxy:
+        stop = await stop_of(proxy)
+
+    assert (stop.code, stop.chain) == (code, (A,))
+
+
+@pytest.mark.trio
+@pytest.mark.requirement("OZ-31")
+@pytest.mark.case("H17")
+async def test_meta_refreshes_and_redirects_are_counted_together() -> None:
+    steps = {f"/{number}": (refreshing if number % 2 else redirect)(f"/{number + 1}") for number in range(1, 9)}
+    with FakeProxy(routes(a=site("a.example", {"/": redirect("/1"), **steps}))) as proxy:
+        stop = await stop_of(proxy)
+
+    assert (stop.code, len(stop.chain)) == (Code.REDIRECT_LIMIT, 6)
+    assert len([each for each in proxy.seen if each.inside]) == 6
+
+
+@pytest.mark.trio
+async def test_a_meta_refresh_of_an_error_page_or_of_a_visitor_that_follows_none_is_not_followed() -> None:
+    with FakeProxy(routes(a=refreshing("https://b.example/", "404 Not Found"), c=refreshing(A))) as proxy:
+        error = await visit(proxy)
+        config = read_config({"OZ0_WEB_PROXY": proxy.url})
+        link = Link(config.proxy)
+        plain = Visitor(Way(link, config, trusting), Grants(link, config), follows_refresh=False)
+        page = await plain.visit(url_of("https://c.example/"), max_bytes=1_000, check_head=accept)
+
+    assert isinstance(error, Visited)
+    assert isinstance(page, Visited)
+    assert (error.status, page.status) == (404, 200)
+
+
 @pytest.mark.trio
 async def test_nothing_is_carried_from_one_hop_to_the_next() -> None:
     first = redirect("https://b.example/").replace(b"\r\n", b"\r\nSet-Cookie: a=b; Domain=example\r\n", 1)

@@ -27,6 +27,11 @@ HEAD_MAX_BYTES = 65_536
 INTERIM_MAX_REPLIES = 16
 # Redirects of one visit (OZ-31). curl's default is 50 and browsers' 20.
 REDIRECTS_MAX = 5
+# A page that goes elsewhere by itself after no longer than this is a redirect, otherwise a page (case H17). Search
+# engines follow any delay; pages that mean to be read name 10 seconds and more.
+REFRESH_MAX_SECONDS = 5
+# How much of a page is looked at for that; those that only redirect are short.
+REFRESH_PRESCAN_BYTES = 65_536
 # Content codings undone on one reply, in reverse order. aiohttp's proposal is 4.
 CODINGS_MAX = 4
 # Bytes handed out by a decoder at once: what one step may add to memory.

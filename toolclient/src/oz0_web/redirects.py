@@ -37,7 +37,6 @@ def next_hop(head: ReplyHead, url: Url, chain: Sequence[str], *, most: int = RED
     locations = head.all(b"location")
     if head.status not in _REDIRECTS or not locations:
         return None
-    asked = (*chain, url.text)
     if len(set(locations)) > 1:
         return Stop(
             code=Code.SITE_BROKE_HTTP,
@@ -46,9 +45,23 @@ def next_hop(head: ReplyHead, url: Url, chain: Sequence[str], *, most: int = RED
             detail="it redirects to two places at once",
             chain=tuple(chain),
         )
-    target = read_url(locations[0], base=url, chain=asked)
-    if isinstance(target, Stop):
-        return target
+    target = read_url(locations[0], base=url, chain=(*chain, url.text))
+    return target if isinstance(target, Stop) else lead_to(target, url, chain, most=most)
+
+
+def lead_to(target: Url, url: Url, chain: Sequence[str], *, most: int = REDIRECTS_MAX) -> Url | Stop:
+    """Say whether a redirect may be followed as one more of its chain.
+
+    Args:
+        target: Where it leads.
+        url: The URL that was asked.
+        chain: The URLs asked before it, first to last.
+        most: Most redirects to follow.
+
+    Returns:
+        The target, or a stop where the chain is a loop or too long.
+    """
+    asked = (*chain, url.text)
     if _without_fragment(target.text) in {_without_fragment(each) for each in asked}:
         return Stop(code=Code.REDIRECT_LOOP, by=By.SITE, url=target.text, target=target.target, chain=asked)
     if len(asked) > most:

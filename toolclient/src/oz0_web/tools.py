@@ -80,7 +80,7 @@ class Web:
         visitor = functools.partial(
             Visitor, Way(link, config, make_trust), self._grants, listed_literals=listed_literals
         )
-        checks = () if robots_token is None else (RobotsGate(visitor(), robots_token).check,)
+        checks = () if robots_token is None else (RobotsGate(visitor(follows_refresh=False), robots_token).check,)
         self._visitor = visitor(more_checks=(*checks, *more_checks))
 
     async def read(self, url: str, *, output: Output, max_bytes: int) -> Reading | Stop:

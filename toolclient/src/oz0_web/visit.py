@@ -30,6 +30,7 @@ from oz0_web.grants import Grant, Grants, Unreadable
 from oz0_web.hops import check_fixed, check_host, check_rules, check_step
 from oz0_web.limits import VISIT_SECONDS
 from oz0_web.redirects import next_hop
+from oz0_web.refresh import next_refresh
 from oz0_web.replies import ReplyHead
 from oz0_web.stops import By, Code, Stop, proxy_stop
 from oz0_web.tunnel import ProxyAnswer
@@ -81,7 +82,13 @@ class Visitor:
     """Visits URLs by one way and under one grant."""
 
     def __init__(
-        self, way: Way, grants: Grants, *, listed_literals: bool = False, more_checks: Sequence[HopCheck] = ()
+        self,
+        way: Way,
+        grants: Grants,
+        *,
+        listed_literals: bool = False,
+        follows_refresh: bool = True,
+        more_checks: Sequence[HopCheck] = (),
     ) -> None:
         """Take the way out and the grant.
 
@@ -89,11 +96,13 @@ class Visitor:
             way: How requests leave.
             grants: Where the grant comes from.
             listed_literals: Whether addresses that are not public may be sent if the tenant's list names them.
+            follows_refresh: Whether a page that goes elsewhere by itself at once is taken for a redirect.
             more_checks: Further checks of every hop, after the built-in ones and in this order.
         """
         self._way = way
         self._grants = grants
         self._listed_literals = listed_literals
+        self._follows_refresh = follows_refresh
         self._checks: tuple[HopCheck, ...] = (self._check_url, self._check_policy, *more_checks)
 
     async def visit(self, url: Url, *, max_bytes: int, check_head: HeadCheck) -> Visited | Stop:
@@ -126,6 +135,29 @@ class Visitor:
         late = TimedOut("end of the visit", VISIT_SECONDS)
         return replace(fault_stop(late, current), chain=tuple(chain))
 
+    async def check(self, way: Sequence[Url]) -> Stop | None:
+        """Check a way that was gone before as if it were gone again, without asking for anything on it.
+
+        Args:
+            way: Its URLs, first to final.
+
+        Returns:
+            Why it may not be gone now, or None.
+        """
+        began = trio.current_time()
+        chain: list[str] = []
+        previous: Url | None = None
+        for url in way:
+            try:
+                for check in self._checks:
+                    if (stop := await check(Hop(url, previous, began))) is not None:
+                        return stop if stop.chain else replace(stop, chain=tuple(chain))
+            except Fault as fault:
+                return replace(fault_stop(fault, url), chain=tuple(chain))
+            chain.append(url.text)
+            previous = url
+        return None
+
     async def _hop(self, hop: Hop, chain: Sequence[str], max_bytes: int, check_head: HeadCheck) -> Url | Visited | Stop:
         for check in self._checks:
             if (stop := await check(hop)) is not None:
@@ -135,7 +167,24 @@ class Visitor:
                 return _refusal(exchange.head, hop.url)
             if hop.url.scheme == "http" and (stop := _plain_refusal(exchange.head, hop.url)) is not None:
                 return stop
-            return await _follow_or_read(exchange, hop.url, chain, max_bytes, check_head)
+            return await self._follow_or_read(exchange, hop.url, chain, max_bytes, check_head)
+
+    async def _follow_or_read(
+        self, exchange: Exchange, url: Url, chain: Sequence[str], max_bytes: int, check_head: HeadCheck
+    ) -> Url | Visited | Stop:
+        head = exchange.head
+        following = next_hop(head, url, chain)
+        if following is not None:
+            return following
+        if (stop := check_head(head, url)) is not None:
+            return stop
+        content_type = head.last(b"content-type")
+        body = await exchange.read(max_bytes)
+        if self._follows_refresh and head.is_success:
+            following = next_refresh(body.data, content_type, head.last(b"refresh"), url, chain)
+            if following is not None:
+                return following
+        return Visited(url, head.status, content_type, body.data, body.is_cut, tuple(chain))
 
     async def _check_url(self, hop: Hop) -> Stop | None:
         return check_step(hop.previous, hop.url) or check_fixed(hop.url, listed_literals=self._listed_literals)
@@ -154,19 +203,6 @@ def _judge(url: Url, grant: Grant | Unreadable) -> Stop | None:
     now = time.time()
     stop = check_host(url, rules, now=now)
     return check_rules(url, rules, now=now) if stop is None and rules is not None else stop
-
-
-async def _follow_or_read(
-    exchange: Exchange, url: Url, chain: Sequence[str], max_bytes: int, check_head: HeadCheck
-) -> Url | Visited | Stop:
-    head = exchange.head
-    following = next_hop(head, url, chain)
-    if following is not None:
-        return following
-    if (stop := check_head(head, url)) is not None:
-        return stop
-    body = await exchange.read(max_bytes)
-    return Visited(url, head.status, head.last(b"content-type"), body.data, body.is_cut, tuple(chain))
 
 
 def _plain_refusal(head: ReplyHead, url: Url) -> Stop | None:
