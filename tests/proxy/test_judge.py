@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+
 from egress_policy.reasons import Reason, Refusal, Stage
 from egressd.http_head import HeadReader, RequestHead
 from egressd.judge import Allowed, Asked, GrantAsked, judge_target, read_request
@@ -58,7 +61,7 @@ def test_a_plain_request_gives_its_origin_form() -> None:
         ("Proxy.Internal:3128", False),
     ],
 )
-def test_host_is_compared_with_the_target_and_never_chooses_it(host: str, refused: bool) -> None:  # noqa: FBT001
+def test_host_is_compared_with_the_target_and_never_chooses_it(host: str, refused: bool) -> None:
     read = read_request(head(f"CONNECT a.test:443 HTTP/1.1\nHost: {host}"), frozenset({b"proxy.internal:3128"}))
     if refused:
         assert isinstance(read, Refusal)
@@ -115,7 +118,7 @@ def test_only_http_is_forwarded(url: str) -> None:
         ("\nOz0-Egress-Public-Only:", True),
     ],
 )
-def test_public_only_is_read_strictly(fields: str, on: bool) -> None:  # noqa: FBT001
+def test_public_only_is_read_strictly(fields: str, on: bool) -> None:
     read = asked(f"CONNECT a.test:443 HTTP/1.1\nHost: a.test:443{fields}")
     assert isinstance(read, Asked)
     assert read.public_only is on
@@ -239,7 +242,7 @@ def test_a_grant_that_is_public_only_holds_whatever_the_request_says() -> None:
 
 
 def test_unsafe_reach_makes_exactly_its_networks_public_and_still_needs_a_rule() -> None:
-    reach = {"unsafe_reach": ("127.0.0.5/32",)}
+    reach: dict[str, Any] = {"unsafe_reach": ("127.0.0.5/32",)}
     assert reason("127.0.0.5:80", tenant_rules="127.0.0.5", **reach) == "allowed"
     assert reason("127.0.0.5:80", tenant_rules="", **reach) == "ip-not-on-allowlist"
     assert reason("127.0.0.6:80", tenant_rules="127.0.0.6", **reach) == "forbidden-address"
@@ -248,7 +251,7 @@ def test_unsafe_reach_makes_exactly_its_networks_public_and_still_needs_a_rule()
 
 
 def test_unsafe_reach_never_lifts_metadata_protected_networks_or_the_daemons_listeners() -> None:
-    everything: dict[str, object] = {"unsafe_reach": ("0.0.0.0/1", "128.0.0.0/1"), "protected": ("172.20.0.0/16",)}
+    everything: dict[str, Any] = {"unsafe_reach": ("0.0.0.0/1", "128.0.0.0/1"), "protected": ("172.20.0.0/16",)}
     rules = "169.254.169.254\n172.20.0.1\n127.0.0.1:*\nmetadata.google.internal"
     assert reason("169.254.169.254:80", tenant_rules=rules, **everything) == "forbidden-address"
     assert reason("172.20.0.1:80", tenant_rules=rules, **everything) == "forbidden-address"

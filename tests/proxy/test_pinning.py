@@ -5,6 +5,7 @@ from __future__ import annotations
 from ipaddress import ip_address
 
 import pytest
+
 from egress_policy.reasons import Reason, Refusal, Stage
 from egressd.answers import Answers
 from egressd.grants import Grant
@@ -48,7 +49,7 @@ def test_a_public_answer_is_pinned_with_its_port_until_it_expires() -> None:
     "address",
     [
         "127.0.0.1",
-        "0.0.0.0",  # noqa: S104 - judged, not bound
+        "0.0.0.0",
         "169.254.169.254",
         "224.0.0.1",
         "255.255.255.255",

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
+
 from support.worker_rig import Origin, Rig
 
 if TYPE_CHECKING:

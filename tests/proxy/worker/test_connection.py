@@ -7,6 +7,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 import pytest
+
 from egressd.limits import EARLY_MAX_BYTES, Limits
 from support.worker_rig import Origin, Rig
 

@@ -7,6 +7,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 import pytest
+
 from egress_policy.reasons import ErrorType
 from egress_policy.rules import ListKind
 from egress_policy.targets import Target, parse_authority
@@ -74,7 +75,7 @@ def test_a_black_holed_first_place_costs_one_attempt_interval(
 ) -> None:
     result = Result()
     held: list[socket.socket] = []
-    real = Dial._connect  # noqa: SLF001 - the fake stands where the network would
+    real = Dial._connect
 
     def connect(self: Dial, place: Place) -> socket.socket | None:
         if place.sockaddr[0] == "127.0.0.99":

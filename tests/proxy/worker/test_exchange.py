@@ -7,6 +7,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 import pytest
+
 from egressd.limits import Limits
 from support.worker_rig import Origin, Rig
 
@@ -280,7 +281,7 @@ def test_an_idle_connection_that_died_is_replaced_for_a_get_and_never_for_a_post
     upstream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
     receive(rig, client, b"ok")
     # It dies at the very moment of the next request: the request is sent, then the end is read.
-    [idle] = [kept for kept in rig.core.pool.idle()]
+    [idle] = rig.core.pool.idle()
     idle.want(0)
     upstream.close()
     client.sendall(request(origin, path="/again"))
@@ -290,7 +291,7 @@ def test_an_idle_connection_that_died_is_replaced_for_a_get_and_never_for_a_post
     assert receive(rig, second, b"\r\n\r\n").startswith(b"GET /again ")
     second.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
     receive(rig, client, b"ok")
-    [idle] = [kept for kept in rig.core.pool.idle()]
+    [idle] = rig.core.pool.idle()
     idle.want(0)
     second.close()
     client.sendall(request(origin, "POST", "Content-Length: 1", body=b"x"))

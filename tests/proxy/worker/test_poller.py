@@ -6,6 +6,7 @@ import socket
 from typing import TYPE_CHECKING, cast
 
 import pytest
+
 from egressd.worker import poller as poller_module
 from egressd.worker.poller import IN, OUT, Poller
 from support.worker_rig import FakeLoop

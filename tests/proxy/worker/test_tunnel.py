@@ -8,6 +8,7 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
+
 from egress_policy.reasons import End
 from egressd.limits import Limits
 from egressd.worker.tunnel import BULK_BYTES, Tunnel
@@ -159,7 +160,7 @@ def test_a_hangup_with_bytes_pending_loses_none_and_does_not_spin(rig: Rig) -> N
 
 @pytest.mark.case("G10")
 @pytest.mark.parametrize("upwards", [True, False])
-def test_a_slow_reader_stops_the_sender_and_gets_every_byte(rig: Rig, upwards: bool) -> None:  # noqa: FBT001
+def test_a_slow_reader_stops_the_sender_and_gets_every_byte(rig: Rig, upwards: bool) -> None:
     pair = Pair(rig)
     source, sink = (pair.client, pair.origin) if upwards else (pair.origin, pair.client)
     half = pair.tunnel.up if upwards else pair.tunnel.down
