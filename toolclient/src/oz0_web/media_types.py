@@ -29,7 +29,9 @@ _TYPE_MAX_CHARACTERS = 127
 
 # How much of a body is looked at for signs that it is not text (WHATWG MIME Sniffing section 5.2: 1445 bytes).
 _SNIFFED_BYTES = 1445
-_BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xfe\xff", b"\xff\xfe")
+_BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xfe\xff", b"\xff\xfe", b"\0\0\xfe\xff")
+# XML in wide characters without a mark (XML 1.0 appendix F).
+_WIDE_XML = (b"<\0?\0", b"\0<\0?", b"<\0\0\0?\0\0\0", b"\0\0\0<\0\0\0?")
 # WHATWG MIME Sniffing section 3: the binary data bytes.
 _BINARY_BYTES = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")
 # Formats that servers are known to label as text, by their first bytes (cases Y2, S9).
@@ -113,7 +115,7 @@ def settle_type(media_type: MediaType, data: bytes) -> MediaType | RefusedType:
     for signature, name in _SIGNATURES:
         if head.startswith(signature):
             return RefusedType(f"{name}{labelled}")
-    is_wide = head.startswith(_BYTE_ORDER_MARKS) or (media_type.charset or "").lower().startswith("utf-16")
+    is_wide = head.startswith(_BYTE_ORDER_MARKS + _WIDE_XML) or (media_type.charset or "").lower().startswith("utf-16")
     if _BINARY_BYTES.search(head) and not is_wide and (b"\0" in head or not media_type.essence):
         return RefusedType(f"binary data{labelled or ' without a type'}")
     return media_type if media_type.essence else MediaType("text/plain", media_type.charset)

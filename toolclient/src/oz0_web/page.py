@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from egress_policy.targets import Url
-from oz0_web.charset import decode_text
+from oz0_web.charset import decode
 from oz0_web.media_types import HTML_TYPES, RefusedType, parse_media_type, settle_type
 
 Output: TypeAlias = Literal["markdown", "text", "raw"]
@@ -44,16 +44,16 @@ def make_page(data: bytes, content_type: str | None, url: Url, output: Output) -
     media_type = settle_type(parse_media_type(content_type), data)
     if isinstance(media_type, RefusedType):
         return media_type
-    text = decode_text(data, media_type.charset, essence=media_type.essence)
+    decoded = decode(data, media_type.charset, essence=media_type.essence)
+    text, notes = decoded.text, [decoded.note] if decoded.note is not None else []
     is_html = media_type.essence in HTML_TYPES
     if not is_html:
-        return Page(media_type.essence, _last_segment(url), text)
+        return Page(media_type.essence, _last_segment(url), text, tuple(notes))
     from oz0_web.html_page import convert_html
 
     converted = convert_html(text, url.text, "text" if output == "text" else "markdown")
     if output == "raw":
-        return Page(media_type.essence, converted.title, text)
-    notes = []
+        return Page(media_type.essence, converted.title, text, tuple(notes))
     if converted.hidden:
         notes.append(f"{converted.hidden} hidden elements were left out")
     if converted.kept_hidden:
