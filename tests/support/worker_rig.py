@@ -145,7 +145,7 @@ class Rig:
         self.journal = KeptJournal()
         self.core = Core(
             self.poller,
-            Sweep(self.poller.now),
+            Sweep(self.poller.now, self.poller.failed),
             cast("Resolver", self.resolver),
             cast("Journal", self.journal),
             limits or Limits(),

@@ -118,3 +118,23 @@ def test_a_second_swap_during_a_review_starts_it_anew(rig: Rig, origin: Origin) 
     review.start()
     rig.turn()
     assert len(rig.core.tunnels) == 1
+
+
+def test_a_check_that_fails_ends_its_tunnel_and_the_review_goes_on(
+    rig: Rig, origin: Origin, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(2):
+        tunnel(rig, origin, "gone.test")
+
+    def fail(_unix_now: float) -> object:
+        raise LookupError
+
+    failing = next(iter(rig.core.tunnels))
+    failing.permits = fail
+    rig.load("")
+    review_of(rig).start()
+    rig.turn()
+    assert not rig.core.tunnels
+    assert rig.poller.faults == 1
+    assert "LookupError" in capsys.readouterr().err
+    rig.poller.faults = 0

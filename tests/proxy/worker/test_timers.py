@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import pytest
+
 from egressd.limits import SWEEP_SECONDS
 from egressd.worker.timers import Sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def sweep_at(now: float) -> Sweep:
+    """A sweep whose alarms must not fail."""
+
+    def failed(call: Callable[..., object]) -> None:
+        pytest.fail(f"{call} failed")
+
+    return Sweep(now, failed)
 
 
 class Alarm:
@@ -20,7 +36,7 @@ class Alarm:
 
 
 def test_a_deadline_is_met_once_and_at_most_two_sweeps_late() -> None:
-    sweep, alarm = Sweep(100.0), Alarm()
+    sweep, alarm = sweep_at(100.0), Alarm()
     sweep.arm(alarm, 101.0)
 
     sweep.run(100.99)
@@ -34,7 +50,7 @@ def test_a_deadline_is_met_once_and_at_most_two_sweeps_late() -> None:
 
 
 def test_a_deadline_that_is_pushed_back_rings_at_the_later_time_only() -> None:
-    sweep, alarm = Sweep(0.0), Alarm()
+    sweep, alarm = sweep_at(0.0), Alarm()
     sweep.arm(alarm, 1.0)
     sweep.arm(alarm, 5.0)
 
@@ -47,7 +63,7 @@ def test_a_deadline_that_is_pushed_back_rings_at_the_later_time_only() -> None:
 
 
 def test_a_deadline_that_is_brought_forward_rings_at_the_earlier_time_only() -> None:
-    sweep, alarm = Sweep(0.0), Alarm()
+    sweep, alarm = sweep_at(0.0), Alarm()
     sweep.arm(alarm, 500.0)
     sweep.arm(alarm, 1.0)
 
@@ -58,7 +74,7 @@ def test_a_deadline_that_is_brought_forward_rings_at_the_earlier_time_only() -> 
 
 
 def test_what_is_disarmed_is_forgotten_at_once_and_may_be_disarmed_again() -> None:
-    sweep, alarm = Sweep(0.0), Alarm()
+    sweep, alarm = sweep_at(0.0), Alarm()
     sweep.arm(alarm, 1.0)
 
     sweep.disarm(alarm)
@@ -70,7 +86,7 @@ def test_what_is_disarmed_is_forgotten_at_once_and_may_be_disarmed_again() -> No
 
 
 def test_a_deadline_in_the_past_rings_at_the_next_sweep() -> None:
-    sweep, alarm = Sweep(50.0), Alarm()
+    sweep, alarm = sweep_at(50.0), Alarm()
     sweep.arm(alarm, 1.0)
 
     sweep.run(50.0 + 2 * SWEEP_SECONDS)
@@ -79,7 +95,7 @@ def test_a_deadline_in_the_past_rings_at_the_next_sweep() -> None:
 
 
 def test_one_that_arms_itself_again_while_it_expires_rings_again() -> None:
-    sweep = Sweep(0.0)
+    sweep = sweep_at(0.0)
 
     class Repeating(Alarm):
         def expire(self, now: float) -> None:
@@ -93,3 +109,22 @@ def test_one_that_arms_itself_again_while_it_expires_rings_again() -> None:
         sweep.run(step * 0.1)
 
     assert len(alarm.rang) == 3
+
+
+def test_a_deadline_that_fails_is_told_and_stops_no_other() -> None:
+    told: list[object] = []
+    sweep = Sweep(0.0, told.append)
+
+    class Failing(Alarm):
+        def expire(self, now: float) -> None:
+            super().expire(now)
+            raise LookupError
+
+    failing, other = Failing(), Alarm()
+    sweep.arm(failing, 1.0)
+    sweep.arm(other, 1.0)
+    sweep.run(5.0)
+    sweep.run(10.0)
+
+    assert len(told) == 1
+    assert len(failing.rang) == len(other.rang) == 1

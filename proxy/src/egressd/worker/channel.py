@@ -141,7 +141,8 @@ class Channel:
 
     def answer(self, refusal: Refusal, head: RequestHead | None, route: Route | None) -> bytes:
         """The bytes of a refusal, made once for each verdict."""
-        method = head.method if head is not None else ""
+        # Before its head is read a client may be about to CONNECT: then, as there, nothing follows the fields.
+        method = head.method if head is not None else "CONNECT"
         accepts = head.get_all(b"accept") if head is not None and method != "CONNECT" else []
         remembers = route is not None and route.verdict is refusal and not accepts
         if remembers and route is not None and route.answer is not None:

@@ -74,10 +74,13 @@ class Listener:
             sock = socket.socket(self._family, socket.SOCK_STREAM, 0, descriptor)
             sock.setblocking(False)
             connection = Connection(core, self._channel, sock)
-            if len(core.connections) + len(core.tunnels) > core.limits.connections_max:
-                connection.refuse(Refusal(Reason.BUSY, Stage.CHANNEL))
-            else:
-                connection.on_head(IN)  # its head is often there already
+            try:
+                if len(core.connections) + len(core.tunnels) + len(core.lingering) > core.limits.connections_max:
+                    connection.refuse(Refusal(Reason.BUSY, Stage.CHANNEL))
+                else:
+                    connection.on_head(IN)  # its head is often there already
+            except Exception:  # noqa: BLE001 - a bug ends this connection, and the next one is accepted
+                core.poller.failed(connection.on_head)
 
     def expire(self, _now: float) -> None:
         """The pause is over."""

@@ -139,7 +139,9 @@ class Poller:
                     try:
                         handler(events)
                     except Exception:  # noqa: BLE001 - a bug ends its own connection and nothing else
-                        self._report(descriptor, handler)
+                        self.handlers.pop(descriptor, None)
+                        self.failed(handler)
+                        self._forget(descriptor)
                     if clock() > until and index < count:
                         self._batch, self._next = batch, index
                         self._loop.call_soon(self.drain)
@@ -157,19 +159,20 @@ class Poller:
         for sock in retired:
             _close(sock)
 
-    def _report(self, descriptor: int, handler: Handler) -> None:
-        """A bug in a handler: told once, its connection ended, everyone else served."""
+    def failed(self, call: Callable[..., object]) -> None:
+        """Tell of a bug in a call, from within its `except`, and end what the call belongs to; the others go on."""
         self.faults += 1
         sys.stderr.write("egressd: a connection failed inside the worker; it is ended\n" + traceback.format_exc())
-        owner = getattr(handler, "__self__", None)
-        abort = getattr(owner, "abort", None)
-        if abort is None:
-            self.handlers.pop(descriptor, None)
+        abort = getattr(getattr(call, "__self__", None), "abort", None)
+        if abort is not None:
+            with contextlib.suppress(Exception):
+                abort()
+
+    def _forget(self, descriptor: int) -> None:
+        """Take the descriptor of a failed handler out of the set, unless its owner has put it back to use."""
+        if descriptor not in self.handlers:
             with contextlib.suppress(OSError, ValueError):
                 self._set.unregister(descriptor)
-            return
-        with contextlib.suppress(Exception):
-            abort()
 
 
 def _close(sock: socket.socket) -> None:

@@ -47,7 +47,11 @@ class Review:
         until = time.monotonic() + DRAIN_TURN_SECONDS
         checks = self._checks
         while checks:
-            checks.pop()()
+            check = checks.pop()
+            try:
+                check()
+            except Exception:  # noqa: BLE001 - a bug ends what could not be judged, and the review goes on
+                self._core.poller.failed(check)
             if checks and time.monotonic() > until:
                 self._scheduled = True
                 self._loop.call_soon(self._slice)

@@ -98,7 +98,7 @@ class Service:
             loop=self._loop,
             timeout_seconds=limits.dns_timeout_seconds,
         )
-        core = Core(poller, Sweep(poller.now), resolver, journal, limits)
+        core = Core(poller, Sweep(poller.now, poller.failed), resolver, journal, limits)
         core.log_required = bool(message.get("log_required", False))
         self._core = core
         self._review = Review(core, self._loop)
@@ -150,6 +150,8 @@ class Service:
         core = self._core
         if core is None:
             return
+        # First of all: whatever fails below, the deadlines go on.
+        following = self._loop.call_later(SWEEP_SECONDS, self._tick)
         now = core.poller.now = time.monotonic()
         core.sweep.run(now)
         core.journal.flush(now)
@@ -160,9 +162,8 @@ class Service:
         if self._drain_until is not None:
             busy = core.connections or core.tunnels or core.lingering
             if not busy or now >= self._drain_until:
+                following.cancel()
                 self._end_drain(core)
-                return
-        self._loop.call_later(SWEEP_SECONDS, self._tick)
 
     def _end_rules(self) -> None:
         """Review what is in flight once a time-limited rule has ended."""

@@ -10,9 +10,12 @@ Called by the worker's loop every `SWEEP_SECONDS`.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from egressd.limits import SWEEP_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _FRESH = -1
 
@@ -30,9 +33,11 @@ class Timed(Protocol):
 class Sweep:
     """The buckets, by tick of `SWEEP_SECONDS`."""
 
-    __slots__ = ("_buckets", "_fresh", "_last")
+    __slots__ = ("_buckets", "_failed", "_fresh", "_last")
 
-    def __init__(self, now: float) -> None:
+    def __init__(self, now: float, failed: Callable[[Callable[..., object]], None]) -> None:
+        """Begin with nothing armed; `failed` is told of an `expire` that raised, from within the `except`."""
+        self._failed = failed
         self._buckets: dict[int, set[Timed]] = {}
         self._fresh: set[Timed] = set()
         self._last = int(now / SWEEP_SECONDS)
@@ -72,9 +77,12 @@ class Sweep:
             for timed in self._buckets.pop(self._last, ()):
                 if timed.due > now:
                     self._place(timed)
-                else:
-                    timed.tick = 0
+                    continue
+                timed.tick = 0
+                try:
                     timed.expire(now)
+                except Exception:  # noqa: BLE001 - a bug ends its own connection; everyone else's deadlines go on
+                    self._failed(timed.expire)
 
     def _place(self, timed: Timed) -> None:
         """Put it into the first bucket that is not before its deadline and not over yet."""
