@@ -79,7 +79,7 @@ async def test_http_goes_in_absolute_form_with_the_proxys_fields() -> None:
     assert (seen.method, seen.target) == ("GET", "http://site.example/a/b?q=1")
     assert (seen.all("host"), seen.all("oz0-egress-public-only")) == (["site.example"], ["1"])
     assert seen.all("proxy-authorization") == ["Basic am9iOnRva2Vu"]
-    assert seen.all("accept-encoding") == ["gzip, deflate"]
+    assert seen.all("accept-encoding") == ["gzip, deflate, br, zstd"]
 
 
 @pytest.mark.trio
@@ -187,6 +187,7 @@ async def test_a_proxy_that_never_answers_ends_by_the_budget(text: str, monkeypa
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", PeerBroke),
         (reply(b"not gzip", extra="Content-Encoding: gzip\r\n"), PeerBroke),
         (reply(b"x", extra="Content-Encoding: br\r\n"), PeerBroke),
+        (reply(b"x", extra="Content-Encoding: compress\r\n"), PeerBroke),
         (reply(gzip.compress(b"page" * 100)[:-10], extra="Content-Encoding: gzip\r\n"), PeerBroke),
         (b"", PeerCut),
     ],

@@ -1,24 +1,28 @@
 """Content codings undone with a bound inside the decoder, so that no bomb is ever held in memory.
 
-Pure: bytes in, bytes out, at most `DECODED_PIECE_BYTES` at a time. Undoes gzip and deflate, what `ACCEPT_ENCODING` asks
-for; any other coding is the site's fault. Called by `exchange`.
+Pure: bytes in, bytes out, at most `DECODED_PIECE_BYTES` at a time. Undoes gzip, deflate, br and zstd, what
+`ACCEPT_ENCODING` asks for; any other coding is the site's fault. Called by `exchange`.
 """
 
 from __future__ import annotations
 
+import functools
+import sys
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from oz0_web.faults import PeerBroke
 from oz0_web.limits import CODING_WORK_FACTOR, CODINGS_MAX, DECODED_PIECE_BYTES
 
-ACCEPT_ENCODING = "gzip, deflate"
+ACCEPT_ENCODING = "gzip, deflate, br, zstd"
 
 _GZIP_WINDOW_BITS = 31
 _ZLIB_WINDOW_BITS = 15
 _RAW_WINDOW_BITS = -15
 _WORK_BASE_BYTES = 1_048_576
+# RFC 9659 section 3: over HTTP a frame needs no window above 8 MiB, and one that does is refused.
+_ZSTD_WINDOW_LOG = 23
 
 
 class Decoder(Protocol):
@@ -82,6 +86,84 @@ class Inflater:
             raise PeerBroke(f"its {self._coding} body ends before its time")
 
 
+class Unbrotler:
+    """Undoes br (RFC 7932) up to the stream's end; the rest is dropped."""
+
+    def __init__(self) -> None:
+        """Load the library, which only a body in this coding needs."""
+        import brotli
+
+        self._error = brotli.error
+        self._engine = brotli.Decompressor()
+        self._has_begun = False
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """See `Decoder.feed`."""
+        self._has_begun = self._has_begun or bool(data)
+        while not self._engine.is_finished():
+            try:
+                piece = self._engine.process(data, output_buffer_limit=DECODED_PIECE_BYTES)
+            except self._error as error:
+                raise PeerBroke("its body is labelled br and is not") from error
+            data = b""  # taken in whole; what did not come out comes out of the next steps
+            if not piece:
+                return
+            # A step may make half as much again as its limit.
+            yield from (piece[at : at + DECODED_PIECE_BYTES] for at in range(0, len(piece), DECODED_PIECE_BYTES))
+
+    def check_end(self) -> None:
+        """See `Decoder.check_end`."""
+        if self._has_begun and not self._engine.is_finished():
+            raise PeerBroke("its br body ends before its time")
+
+
+class Unzstandarder:
+    """Undoes zstd (RFC 8878), frame after frame."""
+
+    def __init__(self) -> None:
+        """Load the library, which only a body in this coding needs."""
+        if sys.version_info >= (3, 14):
+            from compression import zstd
+        else:
+            from backports import zstd
+        self._error = zstd.ZstdError
+        options: dict[int, int] = {zstd.DecompressionParameter.window_log_max: _ZSTD_WINDOW_LOG}
+        self._new: Callable[[], zstd.ZstdDecompressor] = functools.partial(zstd.ZstdDecompressor, options=options)
+        self._engine = self._new()
+        self._is_inside = False  # a frame that is not complete
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """See `Decoder.feed`."""
+        while data or (self._is_inside and not self._engine.needs_input):
+            self._is_inside = True
+            try:
+                piece = self._engine.decompress(data, max_length=DECODED_PIECE_BYTES)
+            except self._error as error:
+                raise PeerBroke("its body is labelled zstd and is not") from error
+            data = b""
+            if self._engine.eof:
+                data, self._engine, self._is_inside = self._engine.unused_data, self._new(), False
+            if piece:
+                yield piece
+
+    def check_end(self) -> None:
+        """See `Decoder.check_end`."""
+        if self._is_inside:
+            raise PeerBroke("its zstd body ends before its time")
+
+
+def _decoder(coding: str) -> Decoder:
+    match coding:
+        case "gzip" | "deflate":
+            return Inflater(coding)
+        case "br":
+            return Unbrotler()
+        case "zstd":
+            return Unzstandarder()
+        case _:
+            raise PeerBroke(f"its body is coded as {coding[:40]!r}, which was not asked for")
+
+
 def decoders(codings: Sequence[str]) -> tuple[Decoder, ...]:
     """Give what undoes the codings of a reply, in the order of use.
 
@@ -97,10 +179,7 @@ def decoders(codings: Sequence[str]) -> tuple[Decoder, ...]:
     applied = [coding.removeprefix("x-") for coding in codings if coding != "identity"]
     if len(applied) > CODINGS_MAX:
         raise PeerBroke(f"its body is coded {len(applied)} times over")
-    for coding in applied:
-        if coding not in {"gzip", "deflate"}:
-            raise PeerBroke(f"its body is coded as {coding[:40]!r}, which was not asked for")
-    return tuple(Inflater(coding) for coding in reversed(applied))
+    return tuple(_decoder(coding) for coding in reversed(applied))
 
 
 def decode(chain: Sequence[Decoder], data: bytes, work: Work) -> Iterator[bytes]:
