@@ -58,7 +58,7 @@ def test_a_page_is_fetched_by_name_through_the_proxy_alone(loopback: World) -> N
         done = fetch(loopback, via(loopback), f"https://{loopback.echo_name}:{origin.port}/")
         assert done.returncode == 0, done
         assert "From the origin." in done.stdout
-        assert origin.accepted == 1
+        assert origin.accepted == 2  # robots.txt, and the page
 
 
 def test_a_plain_page_carries_no_header_of_the_proxy_to_the_origin(loopback: World) -> None:
