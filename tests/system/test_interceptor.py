@@ -68,8 +68,8 @@ def test_an_interceptor_is_refused_and_sees_no_request(interceptor: str, folder:
 
 def test_the_refusal_is_about_the_certificate_since_one_that_trusts_it_is_read(interceptor: str, folder: Path) -> None:
     fetch(interceptor, trusting=folder / "mitmproxy-ca-cert.pem")
-    # Its first request is for the site's robots.txt.
-    wait_until(lambda: f"GET {URL.rpartition('/')[0]}/robots.txt" in (folder / "log").read_text(), "mitmproxy to have read the request")
+    first = f"GET {URL.rpartition('/')[0]}/robots.txt"
+    wait_until(lambda: first in (folder / "log").read_text(), "mitmproxy to have read the request")
 
 
 def _listens(port: int) -> bool:
