@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from oz0_web.hidden import is_hidden
+from oz0_web.mending import lift, mend
 
 if TYPE_CHECKING:
     from turbohtml import Document, Element, Markdown, PlainText
@@ -79,9 +80,11 @@ def _convert(text: str, base: str, form: Form, *, with_hidden: bool) -> HtmlPage
 
     document = parse(text, positions=False)
     title = _title(document)
+    lift(document)
     _leave_out(document)
     hidden = 0 if with_hidden else _leave_out_hidden(document)
     _mend_links(document, base)
+    mend(document)
     content = document.to_markdown(_writer()) if form == "markdown" else document.to_text(_text_writer())
     return HtmlPage(title, content.translate(_INVISIBLE).strip(), hidden, with_hidden)
 
