@@ -297,3 +297,26 @@ def test_report_mode_lets_through_only_what_no_rule_allows_and_says_what_it_woul
 def test_a_grant_in_report_mode_is_not_told_to_jobs_because_it_does_not_say_what_passes() -> None:
     assert grant("a.test", mode="report").document is None
     assert grant("a.test").document is not None
+
+
+# Denies and copies that another spelling must not pass
+
+
+def test_a_deny_of_an_ipv4_network_holds_through_the_operators_nat64() -> None:
+    carried, prefix = "[64:ff9b::808:808]:443", "64:ff9b::/96"
+    assert reason(carried, tenant_rules=prefix, nat64=prefix) == "allowed"
+    assert reason(carried, tenant_rules=f"{prefix}\n! 8.8.8.0/24", nat64=prefix) == "denied-by-rule"
+
+
+@pytest.mark.case("E5")
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        ("CONNECT aaaaaa.example:443 HTTP/1.1\nHost: example:443", True),
+        ("GET http://a.test/ HTTP/1.1\nHost: http://a.test/", True),
+        ("GET http://a.test/ HTTP/1.1\nHost: a.test", False),
+        ("GET http://a.test.b/ HTTP/1.1\nHost: a.test", True),
+    ],
+)
+def test_only_the_authority_itself_is_a_copy_of_it(text: str, refused: bool) -> None:
+    assert isinstance(asked(text), Refusal) is refused

@@ -167,3 +167,15 @@ def test_report_mode_never_opens_a_private_address_to_a_name() -> None:
     made = grant("", private=("10.0.0.0/8",), mode="report")
     assert isinstance(pinned(made, "10.0.0.1"), Refusal)
     assert places(pinned(made, PUBLIC4)) == [PUBLIC4]
+
+
+def test_a_deny_holds_for_names_that_resolve_through_the_operators_nat64() -> None:
+    made = grant("*\n! 8.8.8.0/24", nat64="64:ff9b::/96")
+    assert isinstance(pinned(made, "64:ff9b::808:808"), Refusal)
+    assert places(pinned(made, "64:ff9b::909:909")) == ["64:ff9b::909:909"]
+
+
+@pytest.mark.case("F24")
+def test_a_mapped_address_leads_to_the_daemons_own_listener_as_little_as_the_plain_one() -> None:
+    made = grant("a.test:*", unsafe_reach=("127.0.0.0/8",), listeners=("127.0.0.1:3128",))
+    assert isinstance(pinned(made, "::ffff:127.0.0.1", authority="a.test:3128"), Refusal)

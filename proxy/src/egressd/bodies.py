@@ -8,6 +8,7 @@ handed. Never waits. Called by the worker's exchange.
 from __future__ import annotations
 
 from egressd.framing import LAST_CHUNK, BadFraming, Chunked, ChunkedReader, Framing, Length, UntilClose, encode_chunk
+from egressd.limits import CHUNKED_READ_BYTES
 
 
 class RequestBody:
@@ -25,6 +26,10 @@ class RequestBody:
         self._left = framing.size if isinstance(framing, Length) else 0
         self.done = self._chunks is None and not self._left
         self.rest = b""
+
+    def reads(self, most: int) -> int:
+        """How much may be read at once, at most `most`: few bytes where each could be a chunk of its own."""
+        return most if self._chunks is None else min(most, max(CHUNKED_READ_BYTES, self._chunks.payload_left))
 
     def cut(self, chunk: bytes) -> bytes | BadFraming:
         """What of `chunk` goes to the origin, framed for it; or that the body breaks its own framing."""
@@ -62,6 +67,10 @@ class ReplyBody:
         self.until_close = isinstance(framing, UntilClose)
         self.done = not self.until_close and self._chunks is None and not self._left
         self.surplus = False
+
+    def reads(self, most: int) -> int:
+        """How much may be read at once, at most `most`: few bytes where each could be a chunk of its own."""
+        return most if self._chunks is None else min(most, max(CHUNKED_READ_BYTES, self._chunks.payload_left))
 
     def cut(self, chunk: bytes | memoryview) -> bytes | memoryview | BadFraming:
         """What of `chunk` goes to the client, framed for it; or that the body breaks its own framing."""

@@ -173,6 +173,11 @@ class ChunkedReader:
         self._trailer_bytes = 0
         self.rest = b""
 
+    @property
+    def payload_left(self) -> int:
+        """How many of the next bytes are payload for certain."""
+        return self._left
+
     def feed(self, chunk: bytes | memoryview) -> tuple[bytes, bool] | BadFraming:
         """Take what has arrived.
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ipaddress import IPv6Network, ip_network
 from typing import TYPE_CHECKING
 
-from egress_policy.addresses import Address, Network, Reach
+from egress_policy.addresses import Address, Network, Reach, embedded_in_nat64, fold
 from egress_policy.rules import ListKind, Rule, RuleList, RuleSet, parse_endpoint, parse_list
 from egress_policy.wire import GrantDocument, GrantList, write_grant
 
@@ -54,12 +54,27 @@ class Grant:
         return self.public_rules if public_only else self.rules
 
     def is_own_listener(self, address: Address, port: int) -> bool:
-        """Whether the daemon itself listens there; not even `unsafe_reach` opens that (case F24)."""
+        """Whether the daemon itself listens there; not even `unsafe_reach` opens that (cases F24, H1).
+
+        A listener on all IPv6 addresses may take IPv4 too, so it stands for both.
+        """
         if not self.listeners:
             return False
-        return (str(address), port) in self.listeners or (
-            ("0.0.0.0" if address.version == 4 else "::", port) in self.listeners  # noqa: S104 - compared only
-        )
+        folded = fold(address)
+        places = (str(folded), "::", "0.0.0.0") if folded.version == 4 else (str(folded), "::")  # noqa: S104 - compared
+        return any((place, port) in self.listeners for place in places)
+
+    def denying_rule(self, address: Address, port: int, *, unix_now: float) -> Rule | None:
+        """The deny rule that covers an address, or the IPv4 address that it carries through the operator's NAT64.
+
+        An allow rule never matches through NAT64; a deny that did not would be passed by another spelling.
+        """
+        rule = self.rules.denies_address(address, port, now=unix_now)
+        prefix = self.reach.nat64
+        if rule is None and prefix is not None and address.version == 6 and address in prefix:
+            carried = embedded_in_nat64(address, prefix)
+            return None if carried is None else self.rules.denies_address(carried, port, now=unix_now)
+        return rule
 
 
 @dataclass(frozen=True, slots=True, eq=False)

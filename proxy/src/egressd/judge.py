@@ -106,7 +106,7 @@ def read_request(head: RequestHead, proxy_names: frozenset[bytes]) -> Asked | Gr
         target, path = absolute.target, absolute.path
     if (
         host is not None
-        and not _is_copy(host, head.target)
+        and not _is_copy(host, head.target, path)
         and not same_authority(host, target)
         and host.lower() not in proxy_names
     ):
@@ -114,10 +114,10 @@ def read_request(head: RequestHead, proxy_names: frozenset[bytes]) -> Asked | Gr
     return Asked(target, path, asks_public_only(public) if public else False)
 
 
-def _is_copy(host: bytes, target: bytes) -> bool:
+def _is_copy(host: bytes, target: bytes, path: bytes | None) -> bool:
     """Whether Host is the authority to the letter: that needs no parsing, and is what almost every client sends."""
-    if host == target:
-        return True
+    if path is None:
+        return host == target
     end = 7 + len(host)  # behind http://
     return target[7:end] == host != b"" and target[end : end + 1] in _AUTHORITY_ENDS
 
@@ -174,8 +174,11 @@ def _judge_literal(
     target: Target, address: Address, grant: Grant, *, method: str, public_only: bool, now: float
 ) -> Allowed | Refusal:
     judged = grant.reach.classify(address)
-    if judged is AddressClass.FLOOR or grant.is_own_listener(fold(address), target.port):
+    if judged is AddressClass.FLOOR or grant.is_own_listener(address, target.port):
         return Refusal(Reason.FORBIDDEN_ADDRESS, Stage.FLOOR, target)
+    denied = grant.denying_rule(address, target.port, unix_now=now)
+    if denied is not None:
+        return Refusal(Reason.DENIED_BY_RULE, Stage.DENY, target, rule=denied.text)
     match = _match(target, grant, Reason.IP_NOT_ON_ALLOWLIST, method=method, public_only=public_only, now=now)
     if isinstance(match, Refusal):
         return match

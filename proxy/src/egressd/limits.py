@@ -73,6 +73,11 @@ KEEPALIVE_PROBES = 4
 DRAIN_SECONDS = 30.0
 # Client connections of a worker; clamped to the descriptor limit at start, and told. squid 16 K, haproxy 2 K.
 CONNECTIONS_MAX = 16_384
+# Clients above that bound that are still told that the node is busy; further ones are closed without an answer.
+BUSY_ANSWERS_MAX = 256
+# Read at once of a chunked body whose next bytes are not known to be payload: chunks of one byte make some 2,700 lines
+# of it, about 3 ms of work, and all others wait meanwhile.
+CHUNKED_READ_BYTES = 16_384
 # Connections taken from one listener in one turn of the loop, so that a flood does not starve those that are open.
 ACCEPT_BATCH = 32
 # After a failed accept for want of descriptors or memory; the listener leaves the event set meanwhile.

@@ -94,7 +94,7 @@ def may_resolve_to(address: Address, allowed: Allowed, grant: Grant, *, unix_now
     judged = grant.reach.classify(address)
     if judged is AddressClass.FLOOR or grant.is_own_listener(address, allowed.target.port):
         return False
-    if grant.rules.denies_address(address, allowed.target.port, now=unix_now) is not None:
+    if grant.denying_rule(address, allowed.target.port, unix_now=unix_now) is not None:
         return False
     if judged is AddressClass.PUBLIC:
         return True

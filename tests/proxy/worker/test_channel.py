@@ -332,3 +332,9 @@ def test_a_channel_begins_without_a_grant_and_names_itself() -> None:
     made.swap(grant("a.test", "b.test"))
     assert (made.tenant, made.plugin) == ("default", "web")
     assert '"version":7' in made.source
+
+
+def test_verdicts_on_long_methods_are_not_remembered(channel: Channel) -> None:
+    head, asked = read(b"M" * 5_000 + b" http://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n")
+    channel.judge(head, asked, current(channel), 0.0)
+    assert channel.routes() == []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import socket
+import weakref
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
@@ -519,3 +521,109 @@ def test_heads_with_credentials_are_not_remembered(rig: Rig, origin: Origin) -> 
     receive(rig, client, b"ok")
     assert not rig.channel.known
     assert not rig.core.replies
+
+
+def test_a_rule_that_ends_during_the_look_up_lets_no_request_ride_on_an_idle_connection(
+    rigs: Rigs, origin: Origin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    until = "2026-01-01T00:00:00Z"
+    moment = 1_767_225_590.0
+    monkeypatch.setattr("egressd.worker.connection.time.time", lambda: moment)
+    rig = rigs(rules=f"plain.test:{origin.port} until={until}", rows={"plain.test": (HERE,)})
+    client, _ = rig.client()
+    client.sendall(request(origin))
+    upstream = reached(rig, origin)
+    receive(rig, upstream, b"\r\n\r\n")
+    upstream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+    receive(rig, client, b"ok")
+    for route in rig.channel.routes():
+        route.pinned = None
+    rig.resolver.hold = True
+    client.sendall(request(origin, path="/again"))
+    rig.until(lambda: bool(rig.resolver.held))
+
+    moment += 20
+    rig.resolver.release()
+
+    assert b"reason=not-on-allowlist" in rig.read_all(client)
+    upstream.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        upstream.recv(1)
+
+
+def test_a_refused_plain_request_is_freed_without_the_collector(rig: Rig, origin: Origin) -> None:
+    client, connection = rig.client()
+    seen = weakref.ref(connection)
+    client.sendall(b"GET http://plain.test:1/ HTTP/1.1\r\nHost: plain.test:1\r\n\r\n")
+    rig.read_all(client)
+    client.close()
+    rig.until(lambda: not rig.core.lingering)
+    other, connection = rig.client()
+    other.sendall(request(origin, "GET", "X-Long: " + "x" * 1_000))
+    upstream = reached(rig, origin)
+    receive(rig, upstream, b"\r\n\r\n")
+    exchange = weakref.ref(connection.exchange)
+    upstream.close()
+    gc.disable()
+    try:
+        rig.read_all(other)
+        other.close()
+        rig.until(lambda: not rig.core.lingering)
+        del connection
+        assert seen() is None
+        assert exchange() is None
+    finally:
+        gc.enable()
+
+
+def test_tiny_chunks_are_read_in_small_pieces_so_that_others_have_their_turn(rig: Rig, origin: Origin) -> None:
+    client, connection = rig.client()
+    client.sendall(request(origin))
+    upstream = reached(rig, origin)
+    receive(rig, upstream, b"\r\n\r\n")
+    upstream.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    receive(rig, client, b"\r\n\r\n")
+    upstream.setblocking(False)
+    upstream.send(b"1\r\na\r\n" * 20_000)
+    exchange = connection.exchange
+    assert exchange is not None
+    taken = []
+    for _ in range(3):
+        before = exchange.down
+        rig.turn(0.05)
+        taken.append(exchange.down - before)
+    assert max(taken) <= 16_384
+
+
+def test_a_head_that_comes_in_drops_is_held_to_the_time_since_the_request(rigs: Rigs, origin: Origin) -> None:
+    rig = rig_for(rigs, origin, Limits(reply_head_timeout_seconds=5.0))
+    client, _ = rig.client()
+    client.sendall(request(origin))
+    upstream = reached(rig, origin)
+    receive(rig, upstream, b"\r\n\r\n")
+    for piece in (b"HTTP/1.1 103 Early Hints\r\n\r\n", b"HTTP/1.1 200 OK\r\n", b"X: "):
+        upstream.sendall(piece)
+        rig.turn(0.05)
+        rig.pass_time(2.0)
+    assert b"reason=upstream-timeout" in rig.read_all(client)
+
+
+def test_a_websocket_request_with_a_body_is_an_ordinary_request(rig: Rig, origin: Origin) -> None:
+    client, _ = rig.client()
+    client.sendall(
+        request(origin, "GET", "Connection: Upgrade", "Upgrade: websocket", "Content-Length: 3", body=b"abc")
+    )
+    upstream = reached(rig, origin)
+    assert b"pgrade" not in receive(rig, upstream, b"abc")
+    upstream.sendall(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+    assert b"reason=upstream-failed" in rig.read_all(client)
+
+
+def test_an_answer_of_the_proxy_itself_has_its_record(rig: Rig, origin: Origin) -> None:
+    client, _ = rig.client()
+    client.sendall(request(origin, "OPTIONS", "Max-Forwards: 0"))
+    rig.read_all(client)
+    other, _ = rig.client()
+    other.sendall(b"GET /.well-known/egress HTTP/1.1\r\nHost: proxy\r\n\r\n")
+    rig.read_all(other)
+    assert [record["decision"] for record in rig.journal.lines] == ["answered", "answered"]

@@ -128,3 +128,23 @@ def test_a_deadline_that_fails_is_told_and_stops_no_other() -> None:
 
     assert len(told) == 1
     assert len(failing.rang) == len(other.rang) == 1
+
+
+def test_one_that_another_of_its_bucket_disarms_does_not_ring() -> None:
+    sweep = sweep_at(0.0)
+    alarms: list[Alarm] = []
+
+    class Disarming(Alarm):
+        def expire(self, now: float) -> None:
+            super().expire(now)
+            for other in alarms:
+                if other is not self:
+                    sweep.disarm(other)
+
+    alarms.extend([Disarming(), Disarming()])
+    for alarm in alarms:
+        sweep.arm(alarm, 1.0)
+    sweep.run(0.5)
+    sweep.run(5.0)
+
+    assert sum(len(alarm.rang) for alarm in alarms) == 1

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from egressd.judge import Allowed, Asked
     from egressd.pinning import PinnedTarget, Place
 
-# Verdicts on longer request-targets are not remembered; real authorities are shorter.
+# Verdicts on longer methods and request-targets are not remembered; real ones are shorter.
 ROUTE_KEY_MAX_BYTES = 300
 # What a refusal says where no grant could be found that would say it.
 _UNKNOWN_TENANT = "default"
@@ -67,12 +67,14 @@ def may_be_remembered(raw: bytes, fields: Fields) -> bool:
 class Channel:
     """One listener's way in."""
 
-    __slots__ = ("_routes", "grant", "kind", "known", "name", "plugin", "source", "tenant")
+    __slots__ = ("_routes", "grant", "kind", "known", "name", "open", "plugin", "source", "tenant")
 
     def __init__(self, name: str, kind: str) -> None:
         """Begin without a grant: everything is refused."""
         self.name = name
         self.kind = kind
+        # Connections and tunnels that stand.
+        self.open = 0
         self.swap(None)
 
     def swap(self, grant: Grant | None) -> None:
@@ -110,7 +112,7 @@ class Channel:
         verdict = judge_target(asked.target, grant, method=head.method, public_only=asked.public_only, now=unix_now)
         soonest = grant.rules.expires_soonest
         route = Route(verdict, grant, until=_NEVER if soonest is None else soonest)
-        if len(target) <= ROUTE_KEY_MAX_BYTES:
+        if len(target) + len(head.method) <= ROUTE_KEY_MAX_BYTES:
             if len(self._routes) >= VERDICTS_MAX:
                 self._routes.clear()
             self._routes[key] = route

@@ -66,6 +66,7 @@ class Connection(Client):
         self.channel = channel
         core.poller.handlers[sock.fileno()] = self.on_head
         core.connections.add(self)
+        channel.open += 1
 
     # Head
 
@@ -144,6 +145,7 @@ class Connection(Client):
             return
         route = self.route = self.channel.judge(head, asked, grant, time.time())
         if is_last_hop(head) and not isinstance(route.verdict, Refusal):
+            self.core.reporter.answered(self)
             self.finish(views.options_response())
             return
         known = Known(head, asked, route)
@@ -202,7 +204,13 @@ class Connection(Client):
             self.refuse(Refusal(Reason.RESOLVE_FAILED, Stage.RESOLVE, self._target(), error=error))
             return
         if self._judged_anew():
-            self.pin(result)
+            # A swap during the look-up may have given the name addresses of its own.
+            known = self.core.resolver.cached(self._name(), self.core.poller.now)
+            self.pin(known or result)
+
+    def _name(self) -> str:
+        target = self._target()
+        return target.host_text if target is not None else ""
 
     def _judged_anew(self) -> bool:
         """Whether the target is still allowed, by the policy of this moment if that is another than before the wait."""
@@ -212,7 +220,7 @@ class Connection(Client):
         if grant is None:
             self.refuse(Refusal(Reason.POLICY_UNAVAILABLE, Stage.GRANT, asked.target))
             return False
-        if route is None or route.grant is not grant:
+        if route is None or route.grant is not grant or route.until <= time.time():
             route = self.route = self.channel.judge(head, asked, grant, time.time())
         if isinstance(route.verdict, Refusal):
             self.refuse(route.verdict)
@@ -307,6 +315,7 @@ class Connection(Client):
         permits = partial(self.channel.permits, head.method, asked, place)
         early, self.early = self.early, b""
         self.leave()
+        self.channel.open += 1  # the tunnel's, until its end is told
         tunnel = Tunnel(core, self.sock, self.wants, upstream, upstream_wants, permits, ended)
         tunnel.start(early, late, client_ended=self.client_ended)
 
@@ -315,6 +324,7 @@ class Connection(Client):
         if grant.document is None:
             self.refuse(Refusal(Reason.NOT_A_PROXY_REQUEST, Stage.PARSE))
             return
+        self.core.reporter.answered(self)
         self.finish(views.grant_response(grant.document))
 
     def refuse(self, refusal: Refusal) -> None:
@@ -394,6 +404,9 @@ class Connection(Client):
         """Hand the socket on, or give it up."""
         super().leave()
         self.core.connections.discard(self)
+        self.channel.open -= 1
+        # It leads back here: without this only the collector would free both, and all that they hold.
+        self.plain = None
 
     def _target(self) -> Target | None:
         return self.asked.target if self.asked is not None else None

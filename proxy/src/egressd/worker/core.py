@@ -56,6 +56,7 @@ class Core:
     """The parts of one worker."""
 
     __slots__ = (
+        "channel_max",
         "connections",
         "counts",
         "draining",
@@ -82,6 +83,8 @@ class Core:
         self.limits = limits
         self.reporter = Reporter(self)
         self.log_required = False
+        # Connections and tunnels of one channel; the service lowers it as soon as there are several.
+        self.channel_max = limits.connections_max
         self.draining = False
         self.pipes = PipePool()
         self.pool = Pool(self)

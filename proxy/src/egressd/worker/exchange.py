@@ -17,7 +17,7 @@ from egressd import forwarding, framing
 from egressd.bodies import ReplyBody
 from egressd.framing import BadFraming, NoBody
 from egressd.http_head import NEED_MORE, BadHead, ReplyReader
-from egressd.limits import INTERIM_REPLIES_MAX, REMEMBERED_HEAD_MAX_BYTES
+from egressd.limits import CHUNKED_READ_BYTES, INTERIM_REPLIES_MAX, REMEMBERED_HEAD_MAX_BYTES
 from egressd.replies import ReplyPlan, plan_reply
 from egressd.worker.poller import BROKEN, OUT
 from egressd.worker.sending import Sending
@@ -72,7 +72,8 @@ class Exchange(Sending):
             return Refusal(body.reason, Stage.PARSE, asked.target)
         if asked.path is None:
             return Refusal(Reason.NOT_A_PROXY_REQUEST, Stage.PARSE, asked.target)
-        websocket = forwarding.asks_websocket(head)
+        # A switch that comes in the middle of a body would tear it, so such a request is an ordinary one.
+        websocket = isinstance(body, NoBody) and forwarding.asks_websocket(head)
         made = forwarding.forwarded_request(head, asked.target, asked.path, body, websocket=websocket)
         return made if isinstance(made, Refusal) else (body, made)
 
@@ -94,7 +95,9 @@ class Exchange(Sending):
             return
         view = self._core.view
         try:
-            size = upstream.sock.recv_into(view)
+            reply = self._reply
+            most = CHUNKED_READ_BYTES if reply is None else reply.reads(len(view))
+            size = upstream.sock.recv_into(view, most)
         except BlockingIOError:
             return
         except OSError:
@@ -103,10 +106,10 @@ class Exchange(Sending):
         self._last = self._core.poller.now
         if not size:
             self._upstream_ended()
-        elif self._reply is None:
+        elif reply is None:
             self._reply_head(bytes(view[:size]))
         else:
-            self._pass_down(self._reply, view[:size])
+            self._pass_down(reply, view[:size])
 
     def _reply_head(self, chunk: bytes) -> None:
         """Read the reply's head, whole or a piece of it."""
@@ -145,7 +148,7 @@ class Exchange(Sending):
         """Pass an interim reply on as it comes, or become a tunnel with a switch that was asked for."""
         self._interims += 1
         switches = head.status == _SWITCHING
-        websocket = switches and forwarding.asks_websocket(self._head)
+        websocket = switches and self._body is None and forwarding.asks_websocket(self._head)
         unfit = forwarding.unfit_reply(head, self._pinned.target, asked_websocket=websocket)
         if unfit is not None or self._interims > INTERIM_REPLIES_MAX:
             self._fail(unfit or self._upstream_failed(ErrorType.HTTP_PROTOCOL_ERROR))
@@ -169,7 +172,8 @@ class Exchange(Sending):
     def _switch(self, rest: bytes) -> None:
         """Hand both connections to a tunnel: what follows a 101 is no HTTP any more."""
         connection, upstream = self._connection, self._upstream
-        if upstream is None:
+        if upstream is None or (self._up is not None and self._up.waits):
+            self._cut_off()  # it switches before it has the whole request
             return
         self._finish()
         self._upstream = None
@@ -279,6 +283,10 @@ class Exchange(Sending):
         else:
             self._refuse(refusal)
 
+    def abort(self) -> None:
+        """It has failed inside: end it with its client's connection."""
+        self._connection.abort()
+
     def end(self, refusal: Refusal) -> None:
         """The policy does not allow it any more."""
         self._fail(refusal)
@@ -311,15 +319,17 @@ class Exchange(Sending):
         if self._upstream is None and self._reply is None:
             self._refuse(Refusal(Reason.DIAL_FAILED, Stage.DIAL, self._pinned.target))
             return
+        since = self._last
         up_waits = self._up is not None and bool(self._up.waits)
         if self._down.waits or up_waits or not self._request_done:
             limit = limits.write_stall_seconds
         elif self._reply is None:
-            limit = limits.reply_head_timeout_seconds
+            # From the end of the request: neither interim replies nor drops of a head put it off.
+            since, limit = self._asked, limits.reply_head_timeout_seconds
         else:
             limit = limits.tunnel_idle_seconds
-        if now - self._last < limit:
-            self._core.sweep.arm(self._connection, self._last + limit)
+        if now - since < limit:
+            self._core.sweep.arm(self._connection, since + limit)
         elif self._down.waits:
             self._cut_off()
         elif not self._request_done and not up_waits:

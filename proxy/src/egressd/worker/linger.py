@@ -41,7 +41,8 @@ class Linger:
         core = self.core
         core.poller.handlers[self.sock.fileno()] = self.on_event
         core.lingering.add(self)
-        core.sweep.arm(self, core.poller.now + core.limits.linger_seconds)
+        limits = core.limits
+        core.sweep.arm(self, core.poller.now + (limits.write_stall_seconds if self.pending else limits.linger_seconds))
         if not self.pending and not self._shut():
             return
         self.wants = core.poller.change(self.sock.fileno(), self.wants, OUT | IN if self.pending else IN)
@@ -54,11 +55,14 @@ class Linger:
                 if not self.pending:
                     if not self._shut():
                         return
+                    self.core.sweep.arm(self, self.core.poller.now + self.core.limits.linger_seconds)
                     self.wants = self.core.poller.change(self.sock.fileno(), self.wants, IN)
             if events & ~OUT:
                 size = self.sock.recv_into(self.core.view, LINGER_MAX_BYTES)
                 self.read += size
-                if not size or self.read > LINGER_MAX_BYTES:
+                if self.pending and not size:  # it has ended its direction, and still reads the answer
+                    self.wants = self.core.poller.change(self.sock.fileno(), self.wants, OUT)
+                elif not size or self.read > LINGER_MAX_BYTES:
                     self.abort()
         except BlockingIOError:
             return

@@ -14,7 +14,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from egress_policy.reasons import Reason, Refusal, Stage
-from egressd.limits import ACCEPT_BATCH, ACCEPT_PAUSE_SECONDS
+from egressd.limits import ACCEPT_BATCH, ACCEPT_PAUSE_SECONDS, BUSY_ANSWERS_MAX
 from egressd.worker.connection import Connection
 from egressd.worker.poller import IN
 
@@ -72,10 +72,14 @@ class Listener:
                     return
                 continue  # that client is already gone (accept(2), error handling)
             sock = socket.socket(self._family, socket.SOCK_STREAM, 0, descriptor)
+            held = len(core.connections) + len(core.tunnels) + len(core.lingering)
+            if held >= core.limits.connections_max + BUSY_ANSWERS_MAX:
+                sock.close()  # so many are being told already that nothing is left to tell this one with
+                continue
             sock.setblocking(False)
             connection = Connection(core, self._channel, sock)
             try:
-                if len(core.connections) + len(core.tunnels) + len(core.lingering) > core.limits.connections_max:
+                if held >= core.limits.connections_max or self._channel.open > core.channel_max:
                     connection.refuse(Refusal(Reason.BUSY, Stage.CHANNEL))
                 else:
                     connection.on_head(IN)  # its head is often there already

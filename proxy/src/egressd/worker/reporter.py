@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from egress_policy.reasons import End, Reason, Refusal
     from egressd.pinning import Place
+    from egressd.worker.channel import Channel
     from egressd.worker.connection import Connection
     from egressd.worker.core import Core
     from egressd.worker.exchange import Exchange
@@ -57,6 +58,21 @@ class Reporter:
             )
         )
 
+    def answered(self, connection: Connection) -> None:
+        """Write the record of a request that the proxy answers itself, and that goes nowhere."""
+        self._count(connection, "answered", "")
+        self._core.journal.write(
+            records.decision_line(
+                time.time(),
+                self._new_fragment(connection, None),
+                decision="answered",
+                reason=None,
+                address=None,
+                dns_seconds=0.0,
+                connect_seconds=0.0,
+            )
+        )
+
     def tunnel(self, connection: Connection, place: Place) -> Callable[[End, int, int], None]:
         """Write the decision record of a tunnel.
 
@@ -79,10 +95,13 @@ class Reporter:
                 connect_seconds=connection.connect_seconds,
             )
         )
-        return partial(self._closed, fragment, address, core.poller.now)
+        return partial(self._closed, connection.channel, fragment, address, core.poller.now)
 
-    def _closed(self, fragment: str, address: str, started: float, end: End, up: int, down: int) -> None:
+    def _closed(
+        self, channel: Channel, fragment: str, address: str, started: float, end: End, up: int, down: int
+    ) -> None:
         core = self._core
+        channel.open -= 1
         core.counts.ended(end.value, up, down)
         traffic = Traffic(up, down, core.poller.now - started, end.value)
         core.journal.write(records.close_line(time.time(), fragment, address=address, traffic=traffic))

@@ -43,6 +43,7 @@ class Sending:
     done = False
     _upstream: Upstream | None = None
     _up: Outflow | None = None
+    _asked = 0.0
 
     def __init__(self, connection: Connection, head: RequestHead, body: Framing, forwarded: bytes) -> None:
         """Make ready; nothing is sent before `start`."""
@@ -80,6 +81,11 @@ class Sending:
         self._key = (self._connection.channel.name, pinned.target.authority)
         upstream = self._core.pool.take(self._key, pinned)
         if upstream is not None:
+            refusal = self._connection.recheck(upstream.place)
+            if refusal is not None:
+                upstream.close()
+                self._fail(refusal)
+                return
             self._send_request(upstream)
         else:
             self._connection.start_dial(pinned, self._connected)
@@ -142,6 +148,8 @@ class Sending:
         except OSError:
             self._upstream_broken()
             return
+        if self._request_done:
+            self._asked = self._core.poller.now
         self._update()
 
     @property
@@ -161,7 +169,9 @@ class Sending:
                 connection.abort()
             return
         try:
-            chunk = connection.sock.recv(_READ_BYTES)
+            body = self._body
+            most = _READ_BYTES if body is None or body.done else body.reads(_READ_BYTES)
+            chunk = connection.sock.recv(most)
         except BlockingIOError:
             return
         except OSError:
@@ -173,12 +183,12 @@ class Sending:
                 connection.abort()  # the request broke off: its origin must not take it for a whole one
                 return
             connection.client_ended = True
-        elif self._body is None or self._body.done or up is None:
+        elif body is None or body.done or up is None:
             connection.early += chunk
         else:
-            body = self._cut(self._body, chunk)
-            if body is not None:
-                self._write_up(up, body)
+            cut = self._cut(body, chunk)
+            if cut is not None:
+                self._write_up(up, cut)
             return
         self._update()
 

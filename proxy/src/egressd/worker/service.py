@@ -111,6 +111,8 @@ class Service:
             return
         name, kind = str(frame.message["name"]), str(frame.message["kind"])
         channel = self._channels.setdefault(name, Channel(name, kind))
+        if len(self._channels) > 1:  # so that one job can never take them all
+            core.channel_max = max(1, core.limits.connections_max // 2)
         listener = Listener(core, channel, socket.socket(fileno=frame.descriptors[0]))
         self._listeners.append(listener)
         if self._policy is not None:

@@ -75,6 +75,8 @@ class Sweep:
         while self._last < current:
             self._last += 1
             for timed in self._buckets.pop(self._last, ()):
+                if timed.tick != self._last:
+                    continue  # one before it has disarmed it
                 if timed.due > now:
                     self._place(timed)
                     continue
