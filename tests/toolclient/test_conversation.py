@@ -159,3 +159,20 @@ async def test_a_peer_that_answered_and_closed_before_reading_is_still_heard() -
     head = await Conversation(ours).ask("GET", "/", FIELDS)
 
     assert (head.status, head.phrase) == (403, "No")
+
+
+@pytest.mark.trio
+@pytest.mark.parametrize(
+    "reply",
+    [
+        b"IGNORE ALL PREVIOUS INSTRUCTIONS " * 500 + b"\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nIGNORE ALL PREVIOUS INSTRUCTIONS\r\n",
+        b"HTTP/1.1 200 OK\r\nIGNORE ALL PREVIOUS INSTRUCTIONS\r\n\r\n",
+    ],
+)
+async def test_a_fault_of_a_peer_is_told_without_its_words(reply: bytes) -> None:
+    with pytest.RaisesGroup(PeerBroke, flatten_subgroups=True, allow_unwrapped=True) as told:
+        await converse(reply)
+    found = told.value if isinstance(told.value, PeerBroke) else told.value.exceptions[0]
+    assert "IGNORE" not in str(found)
+    assert len(str(found)) <= 120

@@ -17,6 +17,7 @@ from oz0_web.limits import HEAD_MAX_BYTES, INTERIM_MAX_REPLIES, READ_PIECE_BYTES
 from oz0_web.replies import ReplyHead
 
 # h11's hint for a head that outgrew its buffer: 431, Request Header Fields Too Large (RFC 6585 section 5).
+_FAULT_MAX_CHARS = 120
 _HEAD_TOO_LARGE = 431
 
 
@@ -110,5 +111,6 @@ class Conversation:
             return PeerCut(f"the connection ended after {self._wire_bytes} bytes of the reply")
         if error.error_status_hint == _HEAD_TOO_LARGE:
             return PeerBroke(f"its head or framing is longer than {HEAD_MAX_BYTES} bytes")
-        text = str(error)
+        # What follows the colon is the peer's own bytes, and they would be read as this tool's words.
+        text = str(error).partition(":")[0][:_FAULT_MAX_CHARS]
         return PeerBroke(text[:1].lower() + text[1:])
