@@ -70,6 +70,7 @@ class Worker:
     """A service on a loop of its own, in a thread once `run`; the test is its supervisor."""
 
     def __init__(self, folder: Path) -> None:
+        self._before = descriptors().keys()
         self.end, self._theirs = socket.socketpair()
         self.control = ControlSocket(self.end)
         self._theirs.setblocking(False)
@@ -164,6 +165,8 @@ class Worker:
         self.loop.remove_reader(self._theirs.fileno())
         self.loop.remove_writer(self._theirs.fileno())
         core, self.service._core = self.service._core, None  # its timer finds nothing any more
+        self.loop.stop()  # with it goes a stop that was asked for twice: the first one ended the run
+        self.loop.run_forever()
         faults = 0
         if core is not None:
             for listener in self.service._listeners:
@@ -186,6 +189,8 @@ class Worker:
         self._theirs.close()
         self.control.close()
         assert not faults
+        # The DNS library closes what it had open in a thread of its own.
+        until(lambda: descriptors().keys() <= self._before)
 
 
 @pytest.fixture
