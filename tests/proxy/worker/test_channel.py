@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from egress_policy.reasons import Reason, Refusal, Stage
+from egressd.answers import Answers
 from egressd.http_head import HeadReader, RequestHead
 from egressd.judge import Allowed, Asked, read_request
 from egressd.limits import REMEMBERED_HEAD_MAX_BYTES, REMEMBERED_HEADS_MAX, VERDICTS_MAX
-from egressd.pinning import PinnedTarget, Place
+from egressd.pinning import PinnedTarget, Place, pin
 from egressd.worker.channel import ROUTE_KEY_MAX_BYTES, Channel, Known, Route, may_be_remembered
 from support.grants import grant, target
 
@@ -338,3 +339,45 @@ def test_verdicts_on_long_methods_are_not_remembered(channel: Channel) -> None:
     head, asked = read(b"M" * 5_000 + b" http://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n")
     channel.judge(head, asked, current(channel), 0.0)
     assert channel.routes() == []
+
+
+# What goes with a verdict, and what does not
+
+
+def test_another_spelling_of_a_name_is_judged_by_itself(channel: Channel) -> None:
+    first, other = judge(channel, "a.test:443"), judge(channel, "A.test:443")
+
+    assert other is not first
+    assert isinstance(other.verdict, Allowed)
+
+
+def test_public_only_is_part_of_what_is_remembered() -> None:
+    channel = Channel("default", "tcp")
+    channel.swap(grant("", endpoints=("10.0.0.9:8888",)))
+
+    verdicts = [judge(channel, "10.0.0.9:8888", *fields).verdict for fields in ((), ("Oz0-Egress-Public-Only: 1",), ())]
+
+    assert [isinstance(verdict, Allowed) for verdict in verdicts] == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("rules", "reason"),
+    [
+        ("b.test", Reason.NOT_ON_ALLOWLIST),
+        ("a.test\n! a.test", Reason.DENIED_BY_RULE),
+        ("a.test\n! 93.184.215.0/24", Reason.RESOLVED_ADDRESS_DENIED),
+        (None, Reason.POLICY_UNAVAILABLE),
+    ],
+)
+def test_the_last_look_asks_the_policy_of_that_moment(channel: Channel, rules: str | None, reason: Reason) -> None:
+    route = judge(channel, "a.test:443")
+    assert isinstance(route.verdict, Allowed)
+    made = pin(route.verdict, Answers((PLACE.address,), 99.0), route.grant, now=0.0, unix_now=0.0)
+    assert isinstance(made, PinnedTarget)
+    route.pinned = made
+    channel.swap(None if rules is None else grant(rules))
+
+    refusal = channel.recheck(route, *read(raw_head("a.test:443")), PLACE, 0.0)
+
+    assert refusal is not None
+    assert (refusal.reason, refusal.stage) == (reason, Stage.PEER)
