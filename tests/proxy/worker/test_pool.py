@@ -174,11 +174,6 @@ def test_one_too_many_for_the_worker_is_closed(rig: Rig, make: Make, monkeypatch
     assert surplus.sock.fileno() == -1
 
 
-@pytest.mark.xfail(
-    reason="Pool.put makes the key's list before it looks at the bound of the worker",
-    raises=AssertionError,
-    strict=True,
-)
 def test_a_connection_that_is_not_kept_leaves_no_key(rig: Rig, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(rig, make, monkeypatch)
 
@@ -187,7 +182,6 @@ def test_a_connection_that_is_not_kept_leaves_no_key(rig: Rig, make: Make, monke
     assert len(rig.core.pool._idle) == 3, "the job chooses the names: what it names must not stay"
 
 
-@pytest.mark.xfail(reason="Pool.take leaves the empty list of a key behind", raises=AssertionError, strict=True)
 def test_a_connection_that_is_taken_for_good_leaves_no_key(rig: Rig, make: Make) -> None:
     rig.core.pool.put(make())
     taken = rig.core.pool.take(KEY, pinned(rig, FIRST))

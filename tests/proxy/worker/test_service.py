@@ -639,11 +639,6 @@ def test_a_listener_without_a_socket_is_told_and_passed_over(
     assert "without a socket" in capsys.readouterr().err
 
 
-@pytest.mark.xfail(
-    reason="the service does not close the descriptors of a frame that it passes over",
-    raises=AssertionError,
-    strict=True,
-)
 @pytest.mark.parametrize("kind", ["listener", "surprise", "snapshot", "drain"])
 def test_the_descriptors_of_a_frame_that_is_passed_over_are_closed(worker: Worker, kind: str) -> None:
     worker.run()

@@ -86,6 +86,8 @@ class Pool:
             upstream = idle[index]
             if upstream.place in pinned.places:
                 del idle[index]
+                if not idle:
+                    del self._idle[key]
                 self._count -= 1
                 self._core.sweep.disarm(upstream)
                 upstream.reused = True
@@ -94,11 +96,10 @@ class Pool:
 
     def put(self, upstream: Upstream) -> None:
         """Keep a connection that has nothing under way; one too many is closed."""
-        idle = self._idle.setdefault(upstream.key, [])
-        if len(idle) >= POOL_MAX_PER_TARGET or self._count >= POOL_MAX_CONNECTIONS:
+        if self._count >= POOL_MAX_CONNECTIONS or len(self._idle.get(upstream.key, ())) >= POOL_MAX_PER_TARGET:
             upstream.close()
             return
-        idle.append(upstream)
+        self._idle.setdefault(upstream.key, []).append(upstream)
         self._count += 1
         core = self._core
         core.poller.handlers[upstream.sock.fileno()] = upstream.on_idle

@@ -69,14 +69,21 @@ class Service:
             self._stop()
             return
         for frame in frames:
-            self._take(frame)
+            try:
+                claimed = self._take(frame)
+            except (KeyError, TypeError, ValueError) as fault:
+                sys.stderr.write(f"egressd: the worker cannot read a frame of type {frame.type!r}: {fault!r}\n")
+                claimed = 0
+            for descriptor in frame.descriptors[claimed:]:
+                os.close(descriptor)
 
-    def _take(self, frame: Frame) -> None:
+    def _take(self, frame: Frame) -> int:
+        """Do what a frame says; returns how many of its descriptors are ours now."""
         match frame.type:
             case "settings":
-                self._settings(frame)
+                return self._settings(frame)
             case "listener":
-                self._listener(frame)
+                return self._listener(frame)
             case "snapshot":
                 self._snapshot(frame)
             case "drain":
@@ -85,8 +92,12 @@ class Service:
                 self._stop()
             case _:
                 sys.stderr.write(f"egressd: the worker does not know the frame {frame.type!r}\n")
+        return 0
 
-    def _settings(self, frame: Frame) -> None:
+    def _settings(self, frame: Frame) -> int:
+        if self._core is not None:
+            sys.stderr.write("egressd: the worker has its settings already; the new ones wait for a restart\n")
+            return 0
         message = frame.message
         known = {field.name for field in dataclasses.fields(Limits)}
         given = cast("dict[str, float]", message.get("limits", {}))
@@ -103,12 +114,13 @@ class Service:
         self._core = core
         self._review = Review(core, self._loop)
         self._tick()
+        return min(len(frame.descriptors), 1)
 
-    def _listener(self, frame: Frame) -> None:
+    def _listener(self, frame: Frame) -> int:
         core = self._core
         if core is None or not frame.descriptors:
             sys.stderr.write("egressd: the worker got a listener before its settings, or without a socket\n")
-            return
+            return 0
         name, kind = str(frame.message["name"]), str(frame.message["kind"])
         channel = self._channels.setdefault(name, Channel(name, kind))
         if len(self._channels) > 1:  # so that one job can never take them all
@@ -118,6 +130,7 @@ class Service:
         if self._policy is not None:
             channel.swap(self._policy.channels.get(name))
             listener.start()
+        return 1
 
     def _snapshot(self, frame: Frame) -> None:
         core = self._core
