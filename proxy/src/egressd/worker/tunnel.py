@@ -14,7 +14,6 @@ import contextlib
 import os
 import socket
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from egress_policy.reasons import End
@@ -34,21 +33,24 @@ _CLEAN = frozenset({End.CLIENT_CLOSED, End.ORIGIN_CLOSED})
 _SPLICE = os.SPLICE_F_NONBLOCK | os.SPLICE_F_MOVE
 
 
-@dataclass(slots=True, eq=False)
 class Half:
     """One direction: what is read from `source` and not yet delivered to `sink` waits in `pending` or in the pipe.
 
     Plain data without a way back to its tunnel, so that a closed tunnel is freed at once and not by the collector.
     """
 
-    source: socket.socket
-    sink: socket.socket
+    # What a direction starts with; in the class, because a short tunnel never changes most of it.
     pending: bytes = b""
     pipe: tuple[int, int] | None = None
-    piped: int = 0
-    eof: bool = False
-    bulk: bool = False
-    count: int = 0
+    piped = 0
+    eof = False
+    bulk = False
+    count = 0
+
+    def __init__(self, source: socket.socket, sink: socket.socket) -> None:
+        """Begin with nothing read."""
+        self.source = source
+        self.sink = sink
 
     @property
     def waits(self) -> bool:
@@ -64,22 +66,10 @@ class Tunnel:
     reason, the bytes up (client to origin) and down.
     """
 
-    __slots__ = (
-        "client",
-        "client_wants",
-        "closed",
-        "core",
-        "down",
-        "due",
-        "ended",
-        "kept_alive",
-        "last",
-        "permits",
-        "tick",
-        "up",
-        "upstream",
-        "upstream_wants",
-    )
+    closed = False
+    kept_alive = False
+    due = 0.0
+    tick = 0
 
     def __init__(
         self,
@@ -100,11 +90,7 @@ class Tunnel:
         self.down = Half(upstream, client)
         self.permits = permits
         self.ended = ended
-        self.closed = False
-        self.kept_alive = False
         self.last = core.poller.now
-        self.due = 0.0
-        self.tick = 0
 
     def start(self, early: bytes, late: bytes = b"", *, client_ended: bool) -> None:
         """Take over both descriptors, deliver what is already here, and relay.
