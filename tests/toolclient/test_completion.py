@@ -9,12 +9,15 @@ import pytest
 
 from oz0_web.completion import SCRIPTS
 
-OPTIONS = ["--output", "--max-chars", "--max-bytes", "--json", "--help"]
+OPTIONS = [
+    *("--output", "--max-chars", "--max-bytes", "--budget", "--query", "--view", "--fresh"),
+    *("--json", "--help"),
+]
 
 
 @pytest.mark.parametrize("shell", sorted(SCRIPTS))
 def test_every_command_and_option_is_in_the_script(shell: str) -> None:
-    words = ["fetch", "grant", "completion", "markdown text raw", *OPTIONS]
+    words = ["fetch", "find", "grant", "completion", "markdown text raw", *OPTIONS]
     script = SCRIPTS[shell]
 
     if shell == "fish":
@@ -42,4 +45,4 @@ def test_bash_completes_the_commands() -> None:
 
     done = subprocess.run([program, "-c", SCRIPTS["bash"] + ask], text=True, capture_output=True, check=False)
 
-    assert done.stdout.split() == ["fetch", "grant", "completion", "--help", "--version"]
+    assert done.stdout.split() == ["fetch", "find", "grant", "completion", "--help", "--version"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from oz0_web.outline import read_outline
@@ -26,7 +28,7 @@ def test_a_page_without_headings_is_divided_into_ranges_that_cover_it() -> None:
 
     assert entries[0].own.first.line == 1
     assert entries[-1].own.last.line == 1_000
-    assert all(a.own.last.line + 1 == b.own.first.line for a, b in zip(entries, entries[1:], strict=False))
+    assert all(a.own.last.line + 1 == b.own.first.line for a, b in itertools.pairwise(entries))
     assert entries[0].label == str(f"Lines {entries[0].own}")
     assert 20 <= len(entries) <= 40
 

@@ -47,7 +47,8 @@ def room(characters: int) -> Size:
 @pytest.mark.requirement("OZ-44")
 def test_a_summary_is_address_title_and_each_heading_with_its_first_sentence() -> None:
     assert summary(page()).content == (
-        "https://a.example/\nT\n\nBefore all.\n\n# Guide\nA guide.\n\n## Install\nRun it.\n\n## Empty\n\n### Deep\nDeep words."
+        "https://a.example/\nT\n\nBefore all.\n\n# Guide\nA guide.\n\n"
+        "## Install\nRun it.\n\n## Empty\n\n### Deep\nDeep words."
     )
 
 
@@ -134,8 +135,8 @@ def test_a_stub_without_headings_names_ranges() -> None:
     assert "\n11-20: word." in stub(page("word. More\n" * 30, is_markdown=False), room(1_000), METER).content
 
 
-def test_a_stub_with_no_room_at_all_is_empty() -> None:
-    assert stub(page(), room(3), METER).content == ""
+def test_a_stub_with_hardly_any_room_has_the_beginning_of_the_size_and_nothing_else() -> None:
+    assert len(stub(page(), room(3), METER).content) <= 3
 
 
 def test_a_stub_of_very_many_headings_looks_at_some_only() -> None:

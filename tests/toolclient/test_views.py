@@ -52,7 +52,7 @@ def test_found_lines_are_numbered_marked_and_have_the_lines_around() -> None:
 
 
 def test_lines_around_two_matches_are_shown_once() -> None:
-    text = "\n".join(["n", "a", "b", "n", "c", "n", "d", "e", "f", "g", "h", "n"])
+    text = "n\na\nb\nn\nc\nn\nd\ne\nf\ng\nh\nn"
 
     assert found(text, "n") == (
         "4 lines with 'n'\n\n1> n\n2: a\n3: b\n4> n\n5: c\n6> n\n7: d\n8: e\n\n10: g\n11: h\n12> n"

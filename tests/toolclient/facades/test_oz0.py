@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from oz0_web.facades.oz0 import ArgumentError, FetchArguments, FetchResult, fetch, read_arguments
+from oz0_web.facades.oz0 import DEFAULT_MAX_CHARS, ArgumentError, FetchArguments, FetchResult, fetch, read_arguments
 from oz0_web.grants import GRANT_PATH
 from oz0_web.stops import Code, Stop
 from support.fake_proxy import FakeProxy, redirect, reply
@@ -19,7 +19,8 @@ URL = "https://a.example/"
 def test_the_defaults_are_markdown_20_000_characters_and_2_mb() -> None:
     arguments = read_arguments({"url": URL})
 
-    assert arguments == FetchArguments(url=URL, output="markdown", max_chars=20_000, max_bytes=2_000_000)
+    assert arguments == FetchArguments(url=URL, output="markdown", max_chars=None, max_bytes=2_000_000)
+    assert DEFAULT_MAX_CHARS == 20_000
 
 
 @pytest.mark.requirement("OZ-7", "OZ-8", "OZ-9", "X3")

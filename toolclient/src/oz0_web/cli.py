@@ -18,6 +18,7 @@ from oz0_web.identity import PRODUCT, VERSION
 
 if TYPE_CHECKING:
     from oz0_web.facades.oz0 import FetchArguments, FetchResult
+    from oz0_web.facades.oz0_answers import Form
     from oz0_web.grants import Grant, Unreadable
     from oz0_web.stops import Stop
     from oz0_web.tools import Web
@@ -50,6 +51,7 @@ environment:
   OZ0_WEB_PROXY              the egress proxy: http://ADDRESS:PORT or unix:/PATH; an address or localhost, no other name
   HTTPS_PROXY, HTTP_PROXY    the same where OZ0_WEB_PROXY is not set (either case; not unix:)
   SSL_CERT_FILE              trusted certificates in place of the system's file
+  OZ0_WEB_ESTIMATOR          whose tokens --budget counts: generic (default) or claude
   NO_COLOR                   no colours on a terminal either
 Every request goes through the proxy; without one nothing is sent. NO_PROXY is ignored.
 """
@@ -59,6 +61,14 @@ examples:
   oz0-web fetch https://docs.python.org/3/
   oz0-web fetch https://example.com/ --output text --max-chars 2000
   oz0-web fetch https://example.com/data.json --output raw --json
+  oz0-web fetch https://example.com/guide --budget 2000 --query Install
+  oz0-web fetch https://example.com/guide --query 40-90
+"""
+
+FIND_EXAMPLES = """\
+examples:
+  oz0-web find https://docs.python.org/3/library/os.html EINTR
+  oz0-web find https://example.com/ 'more information' --budget 500
 """
 
 GRANT_EXAMPLES = """\
@@ -72,6 +82,9 @@ examples:
   eval "$(oz0-web completion bash)"
   oz0-web completion fish > ~/.config/fish/completions/oz0-web.fish
 """
+
+
+_FETCH_NAMES = ("url", "output", "max_chars", "max_bytes", "view", "budget", "query", "fresh")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -125,8 +138,30 @@ def _parser() -> argparse.ArgumentParser:
     fetch.add_argument(
         "--max-bytes", metavar="N", type=_number, help="most bytes to read (default 2000000, at most 10000000)"
     )
+    fetch.add_argument("--budget", metavar="N", type=_number, help="most tokens of the whole answer (at least 100)")
+    fetch.add_argument(
+        "--query", metavar="Q", help="a heading, a path such as 'Install > Linux', lines 40-90, or words"
+    )
+    fetch.add_argument("--view", metavar="V", help="full, section, summary, stub, lines or find (default: what fits)")
+    fetch.add_argument("--fresh", action="store_true", default=None, help="ask the site anew, whatever was kept")
     fetch.add_argument("--json", action="store_true", help="one JSON object on standard output, errors too")
     fetch.set_defaults(run=_fetch)
+
+    find = commands.add_parser(
+        "find",
+        help="find the lines of a page in which a text stands",
+        description="Prints the lines of a page's Markdown in which a text stands, numbered, with the lines around.",
+        epilog=f"{FIND_EXAMPLES}\n{ENVIRONMENT}\n{EXIT_CODES}",
+        formatter_class=layout,
+    )
+    find.add_argument("url", metavar="URL", help="an http or https URL")
+    find.add_argument("query", metavar="TEXT", help="what to look for, literally and without regard to case")
+    find.add_argument("--budget", metavar="N", type=_number, help="most tokens of the whole answer (at least 100)")
+    find.add_argument(
+        "--max-bytes", metavar="N", type=_number, help="most bytes to read (default 2000000, at most 10000000)"
+    )
+    find.add_argument("--json", action="store_true", help="one JSON object on standard output, errors too")
+    find.set_defaults(run=_fetch, view="find")
 
     grant = commands.add_parser(
         "grant",
@@ -159,16 +194,17 @@ def _number(text: str) -> int:
 
 def _fetch(arguments: argparse.Namespace) -> int:
     from oz0_web.facades.oz0 import LISTED_LITERALS, ROBOTS_TOKEN, ArgumentError, FetchResult, read_arguments
+    from oz0_web.facades.oz0_answers import JSON_FORM, TEXT_FORM
 
-    given = {name: getattr(arguments, name) for name in ("url", "output", "max_chars", "max_bytes")}
+    given = {name: getattr(arguments, name, None) for name in _FETCH_NAMES}
     try:
         checked = read_arguments({name: value for name, value in given.items() if value is not None})
+        web = _web(arguments, listed_literals=LISTED_LITERALS, robots_token=ROBOTS_TOKEN)
+        if isinstance(web, int):
+            return web
+        outcome = _run(web, checked, JSON_FORM if arguments.json else TEXT_FORM)
     except ArgumentError as error:
         return _fail(arguments, "bad-argument", _as_options(str(error)), Exit.USAGE)
-    web = _web(arguments, listed_literals=LISTED_LITERALS, robots_token=ROBOTS_TOKEN)
-    if isinstance(web, int):
-        return web
-    outcome = _run(web, checked)
     if isinstance(outcome, FetchResult):
         return _show(arguments, outcome)
     told = web.tell(outcome)
@@ -192,30 +228,32 @@ def _fetch(arguments: argparse.Namespace) -> int:
     return code
 
 
-def _run(web: Web, checked: FetchArguments) -> FetchResult | Stop:
+def _run(web: Web, checked: FetchArguments, form: Form) -> FetchResult | Stop:
+    import functools
+
     import trio
 
     from oz0_web.facades.oz0 import fetch
 
-    return trio.run(fetch, web, checked)
+    return trio.run(functools.partial(fetch, web, checked, form=form))
 
 
 def _show(arguments: argparse.Namespace, result: FetchResult) -> int:
+    from oz0_web.facades.oz0_answers import JSON_FORM, head_lines, tail_lines
+
     if arguments.json:
-        _write_json(result.as_json())
+        sys.stdout.write(JSON_FORM.write(result) + "\n")
         return Exit.OK
-    for url in result.redirects:
-        _say(f"redirected from {url}")
-    _say(f"{result.url} · {result.status} · {result.type}" + (f" · {result.title}" if result.title else ""))
+
+    for line in head_lines(result):
+        _say(line)
     content = result.content
     sys.stdout.write(_printable(content) if sys.stdout.isatty() else content)
     if content and not content.endswith("\n"):
         sys.stdout.write("\n")
     sys.stdout.flush()
-    for note in result.notes:
-        _say(note)
-    if result.truncated:
-        _say("cut short: ask for more with --max-chars or --max-bytes")
+    for line in tail_lines(result):
+        _say(line)
     return Exit.OK
 
 
@@ -295,11 +333,8 @@ def _fail(arguments: argparse.Namespace, code: str, text: str, exit_with: Exit) 
 
 def _as_options(message: str) -> str:
     """Name the options as the command spells them, where the façade names its arguments."""
-    return (
-        message.replace("max_chars", "--max-chars")
-        .replace("max_bytes", "--max-bytes")
-        .replace("output ", "--output ", 1)
-    )
+    first, space, rest = message.replace("max_chars", "--max-chars").replace("max_bytes", "--max-bytes").partition(" ")
+    return (f"--{first}" if first in {"output", "view", "budget", "query"} else first) + space + rest
 
 
 def _write_json(value: object) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from oz0_web.tokens import ProfileName
+
 
 @dataclass(frozen=True, slots=True)
 class TcpProxy:
@@ -52,6 +54,7 @@ class Config:
         source: Name of the variable the address came from, for messages.
         authorization: Value of Proxy-Authorization, or None. Secret.
         ca_file: The file SSL_CERT_FILE names, or None for the system's trust store.
+        estimator: The profile that counts tokens; it belongs to the family of the model that reads the answers.
         notes: What a user should be told although nothing is wrong, such as an ignored NO_PROXY.
     """
 
@@ -59,6 +62,7 @@ class Config:
     source: str
     authorization: str | None = field(default=None, repr=False)
     ca_file: str | None = None
+    estimator: ProfileName = "generic"
     notes: tuple[str, ...] = ()
 
 

@@ -14,11 +14,13 @@ from urllib.parse import unquote_to_bytes
 
 from egress_policy.addresses import parse_address
 from oz0_web.config import Config, ConfigError, ConfigProblem, ProxyAddress, TcpProxy, UnixProxy
+from oz0_web.tokens import PROFILE_NAMES, ProfileName
 
 OWN_VARIABLE = "OZ0_WEB_PROXY"
 # In the order in which they are asked; upper case first because that is how the documentation of this system writes
 # them.
 VARIABLES = (OWN_VARIABLE, "HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
+ESTIMATOR_VARIABLE = "OZ0_WEB_ESTIMATOR"
 IGNORED_VARIABLES = ("NO_PROXY", "no_proxy")
 
 # sockaddr_un.sun_path is 108 bytes with its final NUL (unix(7)).
@@ -46,7 +48,8 @@ def read_config(environ: Mapping[str, str]) -> Config:
         The configuration, with notes on what was ignored.
 
     Raises:
-        ConfigError: No proxy is named, or what names it cannot be used. The operator is to mend it.
+        ConfigError: No proxy is named, or what names it cannot be used, or a setting has no such value. The
+            operator is to mend it.
     """
     source = next((name for name in VARIABLES if name in environ), None)
     if source is None:
@@ -55,12 +58,31 @@ def read_config(environ: Mapping[str, str]) -> Config:
     if isinstance(parsed, ConfigProblem):
         raise ConfigError((parsed,))
     proxy, authorization = parsed
+    estimator = _read_estimator(environ)
+    if isinstance(estimator, ConfigProblem):
+        raise ConfigError((estimator,))
     return Config(
         proxy=proxy,
         source=source,
         authorization=authorization,
         ca_file=environ.get("SSL_CERT_FILE") or None,
+        estimator=estimator,
         notes=_notes(environ),
+    )
+
+
+def _read_estimator(environ: Mapping[str, str]) -> ProfileName | ConfigProblem:
+    if ESTIMATOR_VARIABLE not in environ:
+        return "generic"
+    text = environ[ESTIMATOR_VARIABLE]
+    for name in PROFILE_NAMES:
+        if text.strip().lower() == name:
+            return name
+    return ConfigProblem(
+        ESTIMATOR_VARIABLE,
+        repr(text[:_FOUND_MAX_CHARACTERS]),
+        "no such profile of the token estimate",
+        f"write {' or '.join(PROFILE_NAMES)}, or leave it out",
     )
 
 

@@ -161,8 +161,8 @@ def stub(page: Subject, room: Size, meter: Meter) -> View:
     entries = [entry for entry in page.entries if entry.label]
     size = f"{page.tokens} tokens, {page.outline.end} lines\n"
     head = page.head + size
-    if meter.size(head).tokens > _HEAD_SHARE * room.tokens:
-        head = size  # the answer itself names the page
+    if meter.size(head).tokens > _HEAD_SHARE * room.tokens or not meter.fits(head, room):
+        head = size[: room.points] if room.points > 0 else ""  # the answer itself names the page
     left = room.minus(meter.size(head))
     if not NOTHING.fits(left):
         return View("stub", "", (span(1, page.outline.end),), span(1, page.outline.end), is_cut=True)

@@ -10,7 +10,8 @@ import functools
 import os
 import ssl
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -28,8 +29,14 @@ from oz0_web.report import Told, tell
 from oz0_web.robots_gate import RobotsGate
 from oz0_web.settings import read_config
 from oz0_web.stops import By, Code, Stop
+from oz0_web.store import Asked, Kept, Store
+from oz0_web.tokens import ESTIMATORS, Estimator
 from oz0_web.tunnel import trust
 from oz0_web.visit import HopCheck, Visited, Visitor
+
+if TYPE_CHECKING:
+    from oz0_web.fitting import Draft, Envelope, Request, TooSmall
+    from oz0_web.lookup import PastEnd
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +49,10 @@ class Reading:
         page: Type, title, whole content and notes.
         is_cut: Whether the body was longer than the byte limit.
         chain: The URLs that redirected, first to last.
+        fragment: The fragment of the URL that was asked for, or of the one that a redirect gave; or empty.
+        age: Seconds since the page was read, where a kept conversion is given.
+        has_changed: Whether the page is another than when this caller last asked for it.
+        kept: The conversion, and what was made of it since.
     """
 
     url: str
@@ -49,6 +60,10 @@ class Reading:
     page: Page
     is_cut: bool
     chain: tuple[str, ...]
+    fragment: str = ""
+    age: int | None = None
+    has_changed: bool = False
+    kept: Kept | None = field(default=None, compare=False, repr=False)
 
 
 class Web:
@@ -74,6 +89,7 @@ class Web:
             more_checks: Further checks of every hop.
         """
         self.config = config
+        self._store = Store()
         link = Link(config.proxy)
         make_trust = functools.cache(lambda: trusted if trusted is not None else trust(config))
         self._grants = Grants(link, config)
@@ -83,13 +99,17 @@ class Web:
         checks = () if robots_token is None else (RobotsGate(visitor(follows_refresh=False), robots_token).check,)
         self._visitor = visitor(more_checks=(*checks, *more_checks))
 
-    async def read(self, url: str, *, output: Output, max_bytes: int) -> Reading | Stop:
+    async def read(
+        self, url: str, *, output: Output, max_bytes: int, caller: str = "", may_be_stored: bool = False
+    ) -> Reading | Stop:
         """Read a page.
 
         Args:
             url: As it was given; parsed here.
             output: What HTML becomes.
             max_bytes: Most bytes of the decoded body to read.
+            caller: Whose kept pages may be used.
+            may_be_stored: Whether a kept conversion will do. Every check of the way to it is made again all the same.
 
         Returns:
             The page, whole as far as it was read, or why there is none.
@@ -97,10 +117,44 @@ class Web:
         parsed = read_url(url)
         if isinstance(parsed, Stop):
             return parsed
+        key = Asked(caller, parsed.text.partition("#")[0], output)
+        if may_be_stored and (kept := self._store.find(key, max_bytes, trio.current_time())) is not None:
+            if (stop := await self._visitor.check(kept.way)) is not None:
+                return stop
+            return _reading(kept, parsed, age=int(trio.current_time() - kept.read_at))
         visited = await self._visitor.visit(parsed, max_bytes=max_bytes, check_head=_check_type)
         if isinstance(visited, Stop):
             return visited
-        return await _convert(visited, output)
+        page = await _convert(visited, output)
+        if isinstance(page, Stop):
+            return page
+        kept = Kept(
+            url=visited.url,
+            status=visited.status,
+            page=page,
+            is_cut=visited.is_cut,
+            max_bytes=max_bytes,
+            way=_way(visited),
+            read_at=trio.current_time(),
+        )
+        return _reading(kept, parsed, has_changed=self._store.keep(key, kept))
+
+    async def fit(self, reading: Reading, request: Request, envelope: Envelope) -> Draft | PastEnd | TooSmall | Stop:
+        """Choose the view of a page that answers a request, and fit it.
+
+        Args:
+            reading: From `read`, as Markdown.
+            request: Checked.
+            envelope: How the answer is sent; all of it is counted.
+
+        Returns:
+            As `fitting.choose`, or a stop where that took too long.
+        """
+        make = functools.partial(_choose, reading, request, envelope, ESTIMATORS[self.config.estimator])
+        with trio.move_on_after(CONVERT_SECONDS):
+            return await trio.to_thread.run_sync(make, abandon_on_cancel=True)
+        detail = f"choosing a view of it took longer than {CONVERT_SECONDS:g} s"
+        return Stop(code=Code.TIMED_OUT, by=By.CLIENT, url=reading.url, detail=detail, chain=reading.chain)
 
     async def grant(self) -> Grant | Unreadable:
         """Read the job's grant, anew.
@@ -115,7 +169,50 @@ class Web:
         return tell(stop, self._grants.document)
 
 
-async def _convert(visited: Visited, output: Output) -> Reading | Stop:
+def _choose(reading: Reading, request: Request, envelope: Envelope, estimator: Estimator) -> Draft | PastEnd | TooSmall:
+    """Choose a view, in a thread; what was made of the page for it is kept with the page."""
+    from oz0_web.fit import Stored
+    from oz0_web.fitting import Past, choose
+    from oz0_web.outline import is_markdown
+    from oz0_web.views import read_subject
+
+    page = reading.page
+    subject = reading.kept.subject if reading.kept is not None else None
+    if subject is None:
+        subject = read_subject(
+            page.content,
+            url=reading.url,
+            title=page.title,
+            is_markdown=is_markdown(page.media_type, reading.url),
+            estimator=estimator,
+        )
+        if reading.kept is not None:
+            reading.kept.subject = subject
+    stored = Stored(reading.age) if reading.age is not None else None
+    past = Past(stored=stored, has_changed=reading.has_changed)
+    return choose(subject, request, envelope, estimator, past)
+
+
+def _way(visited: Visited) -> tuple[Url, ...]:
+    before = (read_url(text) for text in visited.chain)
+    return (*(url for url in before if isinstance(url, Url)), visited.url)
+
+
+def _reading(kept: Kept, asked: Url, *, age: int | None = None, has_changed: bool = False) -> Reading:
+    return Reading(
+        url=kept.url.text,
+        status=kept.status,
+        page=kept.page,
+        is_cut=kept.is_cut,
+        chain=tuple(url.text for url in kept.way[:-1]),
+        fragment=kept.url.fragment or asked.fragment or "",
+        age=age,
+        has_changed=has_changed,
+        kept=kept,
+    )
+
+
+async def _convert(visited: Visited, output: Output) -> Page | Stop:
     make = functools.partial(make_page, visited.data, visited.content_type, visited.url, output)
     page: Page | RefusedType | None = None
     with trio.move_on_after(CONVERT_SECONDS):
@@ -133,7 +230,7 @@ async def _convert(visited: Visited, output: Output) -> Reading | Stop:
         )
     if isinstance(page, RefusedType):
         return _type_stop(page, visited.url, visited.chain)
-    return Reading(visited.url.text, visited.status, page, visited.is_cut, visited.chain)
+    return page
 
 
 def _check_type(head: ReplyHead, url: Url) -> Stop | None:

@@ -1,5 +1,7 @@
 """The `oz0` façade: `fetch` with exactly the arguments, defaults, limits and result of `oz0_web.fetch` (OZ-6 to OZ-10).
 
+With `view`, `budget` or `query` the whole page is read and the biggest view of its Markdown that fits comes back
+(OZ-41 to OZ-54); without any of them the first `max_chars` characters.
 Checks arguments before any I/O and says which limit was broken; everything else is the engine's. The only façade that
 may ask for an address that is not public, if the tenant's list names it (OZ-29).
 """
@@ -10,12 +12,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
+from oz0_web.facades.oz0_answers import JSON_FORM, FetchResult, Form, fitted_result
 from oz0_web.identity import PRODUCT
+from oz0_web.limits import BUDGET_LEAST_TOKENS
+from oz0_web.lookup import parse_range
 from oz0_web.page import Output
+from oz0_web.views import VIEW_NAMES, ViewName
 
 if TYPE_CHECKING:
+    from oz0_web.fitting import Draft
     from oz0_web.stops import Stop
-    from oz0_web.tools import Web
+    from oz0_web.tools import Reading, Web
+
+__all__ = [
+    "DEFAULT_MAX_BYTES",
+    "DEFAULT_MAX_CHARS",
+    "DEFAULT_OUTPUT",
+    "LISTED_LITERALS",
+    "OUTPUTS",
+    "ArgumentError",
+    "FetchArguments",
+    "FetchResult",
+    "fetch",
+    "read_arguments",
+]
 
 LISTED_LITERALS = True
 # robots.txt is obeyed under the client's own name (OZ-33).
@@ -42,14 +62,23 @@ class FetchArguments:
     Attributes:
         url: An http or https URL.
         output: `markdown`, `text` or `raw`.
-        max_chars: Most characters (code points) of content; at least 1.
+        max_chars: Most characters (code points) of content; at least 1. Not given, it is 20,000 for a call without
+            view, budget and query, and no bound on the others (OZ-49).
         max_bytes: Most bytes of the decoded body to read; 1 to 10,000,000.
+        view: `full`, `section`, `summary`, `stub`, `lines` or `find`.
+        budget: Tokens that the whole answer may take; at least 100.
+        query: A heading, a path of headings (`Install > Linux`), a range of lines (`40-90`) or words.
+        fresh: Whether the site is asked anew, whatever was kept.
     """
 
     url: str
     output: Output = DEFAULT_OUTPUT
-    max_chars: int = DEFAULT_MAX_CHARS
+    max_chars: int | None = None
     max_bytes: int = DEFAULT_MAX_BYTES
+    view: ViewName | None = None
+    budget: int | None = None
+    query: str | None = None
+    fresh: bool = False
 
     def __post_init__(self) -> None:
         """Check types and ranges; all of it before any I/O."""
@@ -58,8 +87,38 @@ class FetchArguments:
             raise ArgumentError("url must be a URL as text, such as https://docs.python.org/3/")
         if self.output not in OUTPUTS:
             raise ArgumentError(f"output must be one of {', '.join(OUTPUTS)}, not {_shown(self.output)}")
-        _check_number("max_chars", self.max_chars, MAX_CHARS_LEAST, None)
+        if self.max_chars is not None:
+            _check_number("max_chars", self.max_chars, MAX_CHARS_LEAST, None)
         _check_number("max_bytes", self.max_bytes, MAX_BYTES_LEAST, MAX_BYTES_MOST)
+        self._check_fit()
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether the answer is a view that fits (OZ-41), or as 1.1.0 gave it (OZ-53)."""
+        return self.view is not None or self.budget is not None or self.query is not None
+
+    def _check_fit(self) -> None:
+        query: object = self.query
+        fresh: object = self.fresh
+        if self.view is not None and self.view not in VIEW_NAMES:
+            raise ArgumentError(f"view must be one of {', '.join(VIEW_NAMES)}, not {_shown(self.view)}")
+        if self.budget is not None:
+            _check_number("budget", self.budget, BUDGET_LEAST_TOKENS, None)
+        if query is not None and not (isinstance(query, str) and query.strip()):
+            raise ArgumentError(
+                "query must be a heading, a range of lines such as 40-90, or words, as text that is not empty"
+            )
+        if not isinstance(fresh, bool):
+            raise ArgumentError(f"fresh must be true or false, not {_shown(fresh)}")
+        if self.is_fitted and self.output != DEFAULT_OUTPUT:
+            given = next(name for name in ("view", "budget", "query") if getattr(self, name) is not None)
+            raise ArgumentError(f"{given} and output {self.output} exclude each other: views are views of Markdown")
+        if self.view == "find" and query is None:
+            raise ArgumentError("view find needs query, the text to look for")
+        if self.view == "section" and query is None and "#" not in self.url:
+            raise ArgumentError("view section needs query, or a url with a fragment")
+        if self.view == "lines" and self.query is not None and parse_range(self.query) is None:
+            raise ArgumentError(f"query must be a range of lines such as 40-90 for view lines, not {_shown(query)}")
 
 
 def read_arguments(given: Mapping[str, Any]) -> FetchArguments:
@@ -100,68 +159,78 @@ def _shown(value: object) -> str:
     return text if len(text) <= 40 else text[:39] + "…"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchResult:
-    """What `fetch` returns (OZ-10).
+@dataclass(frozen=True, slots=True)
+class _Envelope:
+    """One reading in one form, as `fitting` has it measured."""
 
-    Attributes:
-        url: The final URL.
-        status: The site's status; errors have content too.
-        type: The media type without parameters.
-        title: The page's title, or empty.
-        content: At most `max_chars` code points.
-        truncated: Whether anything was cut, by `max_chars` or by `max_bytes`.
-        redirects: The URLs that led here, first to last; not part of the serialised result when there are none.
-        notes: What was left out or kept that one would not expect; not part of the serialised result.
-    """
+    reading: Reading
+    form: Form
 
-    url: str
-    status: int
-    type: str
-    title: str
-    content: str
-    truncated: bool
-    redirects: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    def write(self, draft: Draft) -> str:
+        """Give the answer as it is sent."""
+        return self.form.write(fitted_result(self.reading, draft))
 
-    def as_json(self) -> dict[str, object]:
-        """Give the result as it is serialised."""
-        found: dict[str, object] = {
-            "url": self.url,
-            "status": self.status,
-            "type": self.type,
-            "title": self.title,
-            "content": self.content,
-            "truncated": self.truncated,
-        }
-        if self.redirects:
-            found["redirects"] = list(self.redirects)
-        return found
+    def escape(self, content: str) -> str:
+        """Give content as it stands in there."""
+        return self.form.escape(content)
 
 
-async def fetch(web: Web, arguments: FetchArguments) -> FetchResult | Stop:
+async def fetch(web: Web, arguments: FetchArguments, *, form: Form = JSON_FORM, caller: str = "") -> FetchResult | Stop:
     """Fetch a page.
 
     Args:
         web: The way out, made with `LISTED_LITERALS` and `ROBOTS_TOKEN`.
         arguments: Checked arguments.
+        form: How the result is sent; a fitted answer keeps to its budget in this form.
+        caller: Whose kept pages may be used, where several share a way out.
 
     Returns:
         The page, or why there is none; `Web.tell` puts the latter into words.
-    """
-    from oz0_web.tools import Reading
 
-    reading = await web.read(arguments.url, output=arguments.output, max_bytes=arguments.max_bytes)
-    if not isinstance(reading, Reading):
-        return reading
-    content = reading.page.content
-    return FetchResult(
-        url=reading.url,
-        status=reading.status,
-        type=reading.page.media_type,
-        title=reading.page.title,
-        content=content[: arguments.max_chars],
-        truncated=reading.is_cut or len(content) > arguments.max_chars,
-        redirects=reading.chain,
-        notes=reading.page.notes,
+    Raises:
+        ArgumentError: A range begins after the page's end, or not even a stub of this page fits the budget.
+    """
+    from oz0_web.stops import Stop
+
+    reading = await web.read(
+        arguments.url,
+        output=arguments.output,
+        max_bytes=arguments.max_bytes,
+        caller=caller,
+        may_be_stored=arguments.is_fitted and not arguments.fresh,
     )
+    if isinstance(reading, Stop):
+        return reading
+    if not arguments.is_fitted:
+        content = reading.page.content
+        most = DEFAULT_MAX_CHARS if arguments.max_chars is None else arguments.max_chars
+        return FetchResult(
+            url=reading.url,
+            status=reading.status,
+            type=reading.page.media_type,
+            title=reading.page.title,
+            content=content[:most],
+            truncated=reading.is_cut or len(content) > most,
+            redirects=reading.chain,
+            notes=reading.page.notes,
+        )
+    from oz0_web.fitting import Draft, Request, TooSmall
+    from oz0_web.lookup import PastEnd
+
+    request = Request(
+        view=arguments.view,
+        budget=arguments.budget,
+        query=arguments.query or "",
+        max_chars=arguments.max_chars,
+        fragment=reading.fragment,
+    )
+    chosen = await web.fit(reading, request, _Envelope(reading, form))
+    match chosen:
+        case Draft():
+            return fitted_result(reading, chosen)
+        case PastEnd(asked=asked, end=end):
+            raise ArgumentError(f"query {asked} begins after the page's end: its last line is {end}")
+        case TooSmall(needed=needed):
+            raise ArgumentError(f"budget must be at least {needed} for this page, not {arguments.budget}")
+        case Stop():
+            return chosen
