@@ -61,6 +61,12 @@ POOL_MAX_CONNECTIONS = 512
 # Bytes that a client may send after a CONNECT's head before the tunnel stands; then reading stops. A ClientHello
 # has 0.5 to 2 KiB.
 EARLY_MAX_BYTES = 65_536
+# A tunnel's first bytes until its server name is known, records' headers included. Hellos have 0.5 to 2 KiB, with
+# post-quantum keys and a session ticket 4. nginx's preread_buffer_size 16 KiB, Go's servers 64.
+CLIENT_HELLO_MAX_BYTES = 16_384
+# And how long they may take: from the 200 on 443, elsewhere from the first byte. nginx's preread_timeout 30, Envoy's
+# listener filters 15.
+CLIENT_HELLO_SECONDS = 10.0
 # After a refusal: how long and how much of what still comes is read and thrown away, so that the client can read the
 # refusal and meets no reset (measured: without it 200 of 200 clients with early bytes saw a reset).
 LINGER_SECONDS = 1.0
