@@ -163,7 +163,7 @@ def _names(made: Place) -> None:
     for name, address in made.public.items():
         made.dns.set_addresses(name, address)
     made.dns.set_addresses(INSIDE, PRIVATE)
-    made.dns.set_addresses(SWINGING, made.public[SWINGING], then=(PRIVATE,), ttl=1)
+    made.dns.set_addresses(SWINGING, made.public[SWINGING], then=(PRIVATE,), ttl=4)
 
 
 def _serve(
