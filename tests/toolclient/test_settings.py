@@ -141,3 +141,17 @@ def test_the_file_of_trusted_certificates_is_taken_from_the_environment() -> Non
 
     assert read_config({**base, "SSL_CERT_FILE": "/etc/own.pem"}).ca_file == "/etc/own.pem"
     assert read_config({**base, "SSL_CERT_FILE": ""}).ca_file is None
+
+
+@pytest.mark.parametrize(("text", "name"), [("generic", "generic"), (" Claude ", "claude")])
+def test_the_estimator_is_a_setting(text: str, name: str) -> None:
+    proxy = "http://127.0.0.1:3128"
+
+    assert read_config({"OZ0_WEB_PROXY": proxy, "OZ0_WEB_ESTIMATOR": text}).estimator == name
+    assert read_config({"OZ0_WEB_PROXY": proxy}).estimator == "generic"
+
+
+@pytest.mark.parametrize("text", ["", "gpt"])
+def test_an_estimator_that_does_not_exist_is_told_with_those_that_do(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"OZ0_WEB_ESTIMATOR.*write generic or claude"):
+        read_config({"OZ0_WEB_PROXY": "http://127.0.0.1:3128", "OZ0_WEB_ESTIMATOR": text})

@@ -139,7 +139,7 @@ async def test_a_stub_has_the_headings_and_says_how_to_ask_for_more(proxy: FakeP
 
     assert result.fit is not None
     assert result.fit.view == "stub"
-    assert "- Install (" in result.content
+    assert "- Guide (1-" in result.content
     assert result.fit.as_json()["more"]
 
 

@@ -2,8 +2,8 @@
 
 Pure, and linear in the text. There is one estimator with a profile for each family of models, because no single number
 is both safe and useful for all: what keeps a promise to the newest Claude vocabularies wastes half of anybody else's
-budget. A profile's count is meant as an upper bound; how often it is one is measured by `bench/budget.py`, and said in
-`error`. Called by `views` and its neighbours, and by nobody for billing.
+budget. A profile's count is meant as an upper bound; `error` says on how many of 1,461 whole pages it was one when the
+weights were fitted. Called by `views` and its neighbours, and by nobody for billing.
 """
 
 from __future__ import annotations
