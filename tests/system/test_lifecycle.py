@@ -159,7 +159,8 @@ def test_each_request_leaves_one_record_without_path_or_query(loopback: World, f
             ("CONNECT", "other.example", 443), ("GET", "other.example", 80),
         ]  # fmt: skip
         assert closed["end"] in {"client-closed", "origin-closed"}
-        assert len(daemon.records()) == 4
+        # beside the ones that asked for the own grant
+        assert len([record for record in daemon.records() if record.get("decision") != "answered"]) == 4
         assert "secret" not in json.dumps(daemon.records())
 
 
