@@ -233,3 +233,16 @@ def test_what_a_failing_call_does(
         made.on_event(events)
 
     assert (made in rig.core.lingering) is lingers
+
+
+def test_a_client_that_has_ended_its_direction_still_gets_a_long_answer_whole(rig: Rig, pair: Pair) -> None:
+    ours, client = pair
+    before = choke(ours)
+    client.shutdown(socket.SHUT_WR)
+
+    linger(rig, ours, ANSWER)
+    rig.pass_time(rig.core.limits.linger_seconds + 1)
+
+    got = read_to_end(client, rig)
+    assert len(got) == before + len(ANSWER)
+    assert got.endswith(ANSWER)

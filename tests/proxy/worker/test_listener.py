@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
@@ -349,3 +350,32 @@ def test_a_unix_socket_is_served_too(rig: Rig, listeners: Callable[..., Listener
 
         listener.stop()
     assert b"reason=not-on-allowlist" in answer
+
+
+def test_one_channel_among_several_does_not_take_all_connections(rigs: Rigs) -> None:
+    rig = rigs(limits=Limits(connections_max=8))
+    rig.core.channel_max = 4
+    with socket.create_server(("127.0.0.1", 0)) as sock, ExitStack() as stack:
+        listener = Listener(rig.core, rig.channel, sock.dup())
+        stack.callback(listener.stop)
+        listener.start()
+        for _ in range(4):
+            stack.enter_context(socket.create_connection(sock.getsockname()))
+        rig.until(lambda: rig.channel.open == 4)
+        with socket.create_connection(sock.getsockname()) as fifth:
+            assert b"reason=busy" in rig.read_all(fifth)
+    rig.until(lambda: rig.channel.open == 0)
+
+
+def test_clients_that_still_read_their_refusal_count_as_connections(rigs: Rigs) -> None:
+    rig = rigs(limits=Limits(connections_max=3))
+    with socket.create_server(("127.0.0.1", 0)) as sock, ExitStack() as stack:
+        listener = Listener(rig.core, rig.channel, sock.dup())
+        stack.callback(listener.stop)
+        listener.start()
+        refused = [stack.enter_context(socket.create_connection(sock.getsockname())) for _ in range(3)]
+        for client in refused:
+            client.sendall(b"CONNECT evil.test:443 HTTP/1.1\r\nHost: evil.test:443\r\n\r\n")
+        rig.until(lambda: len(rig.core.lingering) == 3)
+        with socket.create_connection(sock.getsockname()) as fourth:
+            assert b"reason=busy" in rig.read_all(fourth)
