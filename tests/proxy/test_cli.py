@@ -89,6 +89,32 @@ def test_a_missing_configuration_exits_78(folder: Path, capsys: pytest.CaptureFi
     assert "a file that cannot be read" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        (GOOD, 4),
+        ("[node]\nworkers = 3\n" + GOOD, 3),
+        ("[node]\nworkers = 0\n" + GOOD, 1),
+        ("[node]\nworkers = 65\n" + GOOD, 1),
+        ("[node]\nworkers = 'many'\n" + GOOD, 1),
+        ("node = 'workers'\n" + GOOD, 4),
+        ("workers = [", 1),
+        ('[node]\nuser = "no-such-user"\n', 4),
+        (None, 1),
+    ],
+)
+def test_as_many_workers_are_started_early_as_the_file_says(
+    text: str | None, count: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _process: {0, 1, 2, 3})
+    path = folder / "e.toml"
+    path.unlink()
+    if text is not None:
+        path.write_text(text)
+    assert cli._crew(cli.parse(["--config", str(path)])) == (None, count)
+    assert cli._crew(cli.parse(["--lists", "lists"])) == (None, 1)
+
+
 @pytest.mark.slow
 def test_nothing_heavy_is_imported_before_the_worker_is_spawned() -> None:
     script = (

@@ -12,8 +12,10 @@ import os
 import select
 import socket
 import sys
+from pathlib import Path
 
 from egressd.control import ControlClosed, ControlSocket, Frame
+from egressd.tally import Tally
 
 ANSWER = b"HTTP/1.1 403 Refused\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
@@ -21,9 +23,10 @@ ANSWER = b"HTTP/1.1 403 Refused\r\nContent-Length: 0\r\nConnection: close\r\n\r\
 class FakeWorker:
     """The states of one fake worker.
 
-    Modes: `die-at-start`, `die-at-snapshot`, `garbage` (bytes that are no frame), `strange` (a frame of another
-    program), `stubborn` (does not end at drain or stop), `slow-drain` (ends at stop only), `tell-environment` (writes
-    it, as JSON, into the record sink).
+    Modes: `die-at-start`, `die-while=FILE` (at start, while there is this file), `die-at-snapshot`, `garbage` (bytes
+    that are no frame), `strange` (a frame of another program), `stubborn` (does not end at drain or stop), `slow-drain`
+    (ends at stop only), `tell-environment` (writes it, as JSON, into the record sink), `tunnels` (counts three that
+    began and one that ended).
     """
 
     def __init__(self, modes: set[str], descriptor: int) -> None:
@@ -53,7 +56,11 @@ class FakeWorker:
         """Obey one frame."""
         match frame.type:
             case "settings":
-                (self.sink,) = frame.descriptors
+                self.sink = frame.descriptors[0]
+                if "tunnels" in self.modes:
+                    tally = Tally(frame.descriptors[1])
+                    tally.cells[tally.row(("tunnels",))] += 3
+                    tally.cells[tally.row(("tunnel_ends", "idle"))] += 1
                 if "tell-environment" in self.modes:
                     os.write(self.sink, json.dumps({"environment": dict(os.environ)}).encode() + b"\n")
             case "listener":
@@ -99,6 +106,7 @@ class FakeWorker:
 if __name__ == "__main__":
     arguments = sys.argv[1:]
     place = arguments.index("--control-fd")
-    if "die-at-start" in arguments:
+    broken = [mode.partition("=")[2] for mode in arguments[:place] if mode.startswith("die-while=")]
+    if "die-at-start" in arguments or any(Path(name).exists() for name in broken):
         sys.exit(4)
     FakeWorker(set(arguments[:place]), int(arguments[place + 1])).run()

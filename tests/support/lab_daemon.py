@@ -129,11 +129,15 @@ class Daemon:
         """What it wrote to its standard error."""
         return (self.folder / "stderr.txt").read_text()
 
-    def worker(self) -> int:
-        """The process number of the worker."""
+    def workers(self) -> list[int]:
+        """The process numbers of the workers, the youngest last."""
         text = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
-        (number,) = text.split()
-        return int(number)
+        return [int(number) for number in text.split()]
+
+    def worker(self) -> int:
+        """The process number of the one worker."""
+        (number,) = self.workers()
+        return number
 
     def held(self) -> tuple[int, int]:
         """How many descriptors and threads the worker holds."""
@@ -183,6 +187,8 @@ def write_folder(
         "admin": {"socket": str(seen / "admin.sock")},
         "records": {"path": str(seen / "records.jsonl")},
         **settings,
+        # one worker, which is then the one that a test looks at
+        "node": {"workers": 1, **settings.get("node", {})},
     }
     channel = {"name": "default", "unix": str(seen / "job" / "proxy.sock"), "unix_mode": "0666", "tenant": "default"}
     (folder / "egressd.toml").write_text(write_settings(whole, (channel, *listeners)))

@@ -1,6 +1,6 @@
 """The command `egressd`: flags and exit codes.
 
-Nothing heavy is imported until the worker process is on its way, so that both start up side by side. Decides only
+Nothing heavy is imported until the worker processes are on their way, so that all start up side by side. Decides only
 which of the two commands is meant; `supervisor.daemon` runs the daemon, `supervisor.config` judges the file.
 """
 
@@ -13,13 +13,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from egressd.limits import WORKERS_MAX
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from egressd.supervisor.config import Config
     from egressd.supervisor.workers import Spawned
 
-EX_OK, EX_CONFIG = 0, 78  # sysexits.h
+EX_OK, EX_OSERR, EX_CONFIG = 0, 71, 78  # sysexits.h
 
 _EXAMPLES = """\
 examples:
@@ -31,7 +33,8 @@ examples:
 SIGHUP loads lists and policy anew; what is broken leaves its old state in force.
 SIGTERM drains, a second one ends at once.
 
-exit codes: 0 ended as asked, 70 the worker died, 71 a listener or file of the system could not be had, 78 configuration
+exit codes: 0 ended as asked, 70 no worker can be had, 71 a listener or file of the system could not be had,
+78 configuration
 """
 
 
@@ -94,18 +97,22 @@ def _run(options: argparse.Namespace, hang_ups: Callable[[], int]) -> int:
     for name in [name for name in os.environ if name.lower() in workers.PROXY_VARIABLES]:
         del os.environ[name]
     descriptors.raise_limit()
+    user, count = _crew(options)
+    spawned: list[Spawned] = []
     try:
-        spawned = workers.spawn(user=_worker_user(options))
-    except OSError as error:
-        _complain(f"the worker cannot be started: {error.strerror}")
-        return 71
-    try:
+        try:
+            for _ in range(count):
+                spawned.append(workers.spawn(user=user))  # noqa: PERF401 - those that started are to be ended below
+        except OSError as error:
+            _complain(f"a worker cannot be started: {error.strerror}")
+            return EX_OSERR
         return _supervise(options, spawned, hang_ups)
     finally:
-        workers.discard(spawned)
+        for row in spawned:
+            workers.discard(row)
 
 
-def _supervise(options: argparse.Namespace, spawned: Spawned, hang_ups: Callable[[], int]) -> int:
+def _supervise(options: argparse.Namespace, spawned: Sequence[Spawned], hang_ups: Callable[[], int]) -> int:
     from egressd.supervisor.problems import ConfigError
 
     try:
@@ -116,7 +123,7 @@ def _supervise(options: argparse.Namespace, spawned: Spawned, hang_ups: Callable
         return EX_CONFIG
     from egressd.supervisor import daemon
 
-    return daemon.run(config, lambda: _read(options), [spawned], hang_ups)
+    return daemon.run(config, lambda: _read(options), spawned, hang_ups)
 
 
 def _read(options: argparse.Namespace) -> Config:
@@ -134,28 +141,42 @@ def _read(options: argparse.Namespace) -> Config:
     return config.load(config.read_file(path), file=str(path), base=path.absolute().parent)
 
 
-def _worker_user(options: argparse.Namespace) -> tuple[int, int] | None:
-    """Find out whom the worker runs as, without a look at the rest of the configuration.
+def _crew(options: argparse.Namespace) -> tuple[tuple[int, int] | None, int]:
+    """Find out whom the workers run as and how many there are, without a look at the rest of the configuration.
 
-    Whatever is wrong here is told, with everything else, when the configuration is read.
+    Whatever is wrong here is told, with everything else, when the configuration is read; and where the number is
+    another then, the daemon starts or ends some.
     """
-    if options.config is None or os.geteuid() != 0:
-        return None
+    from egressd.supervisor import descriptors
+
+    if options.config is None:
+        return None, 1
+    default = descriptors.default_workers()
     try:
         text = Path(options.config).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
-        return None
-    if "user" not in text:
-        return None
+        return None, 1
+    if "user" not in text and "workers" not in text:
+        return None, default
     import tomllib
-
-    from egressd.supervisor import identity
 
     try:
         node = tomllib.loads(text).get("node", {})
-        name = node.get("user") if isinstance(node, dict) else None
-        return identity.find_user(name) if isinstance(name, str) and name else None
-    except (tomllib.TOMLDecodeError, identity.UserFault):
+    except tomllib.TOMLDecodeError:
+        return None, 1
+    table = node if isinstance(node, dict) else {}
+    count = table.get("workers", default)
+    return _user(table.get("user")), count if isinstance(count, int) and 1 <= count <= WORKERS_MAX else 1
+
+
+def _user(name: object) -> tuple[int, int] | None:
+    from egressd.supervisor import identity
+
+    if os.geteuid() != identity.ROOT or not isinstance(name, str) or not name:
+        return None
+    try:
+        return identity.find_user(name)
+    except identity.UserFault:
         return None
 
 

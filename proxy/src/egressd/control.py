@@ -8,7 +8,8 @@ suffice, however the bytes are cut.
 What the frames say (`TO_WORKER`, `TO_SUPERVISOR`):
 
     settings   resolvers ["ip" or "ip:port"], limits {fields of limits.Limits that the operator set},
-               log_required; one descriptor, the record sink
+               log_required, large_pipes (how many pipes of the full size this worker may have);
+               two descriptors: the record sink, and the memory of its counters (`egressd.tally`)
     listener   name, kind ("tcp" or "unix"); one descriptor: bound, listening, not blocking
     snapshot   snapshot (the value that `egressd.snapshot` reads)
     drain      seconds
@@ -41,7 +42,7 @@ FRAME_MAX_BYTES = 64 * 1024 * 1024
 LENGTH_BYTES = 4
 # What one read takes; the default buffer of a Unix socket is 208 KiB.
 READ_BYTES = 262_144
-# The kernel's SCM_MAX_FD is 253; we send one a frame, and a read ends at the first bytes that carry any.
+# The kernel's SCM_MAX_FD is 253; we send at most two a frame, and a read ends at the first bytes that carry any.
 DESCRIPTORS_MAX = 16
 
 TO_WORKER = frozenset({"settings", "listener", "snapshot", "drain", "stop"})

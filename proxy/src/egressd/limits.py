@@ -77,7 +77,8 @@ KEEPALIVE_INTERVAL_SECONDS = 30
 KEEPALIVE_PROBES = 4
 # SIGTERM to the end: tunnels may finish for this long.
 DRAIN_SECONDS = 30.0
-# Client connections of a worker; clamped to the descriptor limit at start, and told. squid 16 K, haproxy 2 K.
+# Client connections of the node; clamped to the descriptor limit at start, and told. squid 16 K, haproxy 2 K. Each
+# worker has an equal share of it: one whose share is full refuses, though another one may have room.
 CONNECTIONS_MAX = 16_384
 # Clients above that bound that are still told that the node is busy; further ones are closed without an answer.
 BUSY_ANSWERS_MAX = 256
@@ -99,9 +100,24 @@ SWEEP_SECONDS = 0.05
 JOURNAL_BATCH_BYTES = 65_536
 JOURNAL_MAX_BYTES = 1_048_576
 # Pipes for splice. One of 1 MiB halves the system calls of a fast stream, but an unprivileged user may have 64 MiB in
-# pipes before the kernel cuts new ones to 8 KiB (measured: EPERM after 64), so only so many are large.
+# pipes before the kernel cuts new ones to 8 KiB (measured: EPERM after 64), so only so many are large,
+# and the workers share them.
 PIPE_BYTES = 1_048_576
 PIPE_MAX_LARGE_PIPES = 32
+# Workers of a node: one a core that the process may use, but more than eight gain nothing for one network card; nginx
+# `auto` takes every core. An operator may ask for as many as the second number.
+WORKERS_DEFAULT_MAX = 8
+WORKERS_MAX = 64
+# After a worker that died soon after its start, the next one waits: for the first number, then twice as long each time.
+# systemd gives up after five starts in ten seconds; one that had worked for longer is replaced at once, as by nginx.
+WORKER_RETRY_SECONDS = 0.1
+WORKER_RETRY_MAX_SECONDS = 5.0
+# What counts as soon, from the moment on at which it serves.
+WORKER_STEADY_SECONDS = 1.0
+# Starts that fail, one after the other and while nobody serves, until the daemon ends and leaves it to the system.
+WORKER_START_MAX_ATTEMPTS = 5
+# How long a death stays in the node's health.
+WORKER_DEATH_SHOWN_SECONDS = 300.0
 # Pipes kept for the next bulk stream: a new one costs 3 to 7 us (measured), a kept one two descriptors.
 PIPE_MAX_IDLE_PIPES = 32
 # Interim replies (1xx) before the final one; each restarts no clock, and no origin needs more than a few.

@@ -8,6 +8,7 @@ import pytest
 
 from egressd.limits import Limits
 from egressd.supervisor.config import COMMAND_LINE, Config, embedded, load, read_file, read_toml
+from egressd.supervisor.descriptors import default_workers
 from egressd.supervisor.problems import ConfigError
 
 WHOLE = """
@@ -132,6 +133,7 @@ def test_what_is_not_written_has_its_default() -> None:
     assert config.node.command == "egressctl tenant {tenant} allow {host}"
     assert config.tenant("default").mode == "enforce"
     assert config.tenant("default").private == ()
+    assert config.node.workers == default_workers()
     assert config.records.path == "-"
     assert config.admin.socket is None
     assert config.limits == {}
@@ -229,6 +231,8 @@ def test_a_wildcard_address_can_be_asked_for_and_is_unsafe_by_name() -> None:
         ("listener = []", "listener: found none"),
         ("listener = 5", "listener: found 5; write an array"),
         ("listener = [5]", "listener[0]: found 5; write a table"),
+        ('node.workers = 0\n[[listener]]\ntcp = "127.0.0.1:1"', "node.workers: found 0; write"),
+        ('node.workers = 65\n[[listener]]\ntcp = "127.0.0.1:1"', "node.workers: found 65; write"),
         ("[[listener]]", "listener[0]: found neither tcp nor unix"),
         ('node = []\n[[listener]]\ntcp = "127.0.0.1:1"', "node: found []; write a table"),
         ('limits = 5\n[[listener]]\ntcp = "127.0.0.1:1"', "limits: found 5; write a table"),
@@ -262,6 +266,7 @@ def test_the_embedded_default_is_one_listener_of_tenant_default() -> None:
     (listener,) = config.listeners
     assert (listener.name, listener.tcp, listener.tenant) == ("default", "127.0.0.1:3128", "default")
     assert config.lists_folder == Path("/home/me/lists")
+    assert config.node.workers == 1
 
 
 def test_the_embedded_default_takes_flags_under_the_same_rules() -> None:

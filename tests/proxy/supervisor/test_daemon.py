@@ -47,13 +47,61 @@ def test_it_tells_ready_and_ends_in_peace(folder: Path) -> None:
     assert egressd.err.splitlines()[-1] == "egressd: ended"
 
 
-def test_a_worker_that_dies_ends_the_daemon_with_a_message(folder: Path) -> None:
+def test_a_worker_that_dies_is_replaced_and_the_daemon_tells_it_and_stays(folder: Path) -> None:
+    (folder / "e.toml").write_text(CONFIG + "[node]\nworkers = 2\n")
+    with running(folder, "--config", "e.toml") as egressd:
+        port = egressd.port()
+        before = egressd.children()
+        os.kill(before[0], signal.SIGKILL)
+        egressd.told(f"worker {before[0]} died (signal SIGKILL); another one starts now")
+        egressd.told("serves, 0.")
+        after = egressd.children()
+        assert before[1] in after
+        assert len(set(after) - set(before)) == 1
+        assert egressd.admin("GET", "/node")[1]["workers"] == [after[1], before[1]]
+        status, body = egressd.admin("GET", "/readyz")
+        assert (status, body["degraded"]) == (200, ["workers: 1 died within 300 s, the last one: signal SIGKILL"])
+        assert ask_proxy(port, GET) == "HTTP/1.1 403 Refused"
+        egressd.signal(signal.SIGTERM)
+        assert egressd.ended() == 0
+
+
+def test_a_new_policy_reaches_a_worker_that_is_just_starting(folder: Path) -> None:
+    (folder / "e.toml").write_text(CONFIG + "[node]\nworkers = 2\n")
     with running(folder, "--config", "e.toml") as egressd:
         egressd.told("ready")
-        (worker,) = egressd.children()
-        os.kill(worker, signal.SIGKILL)
+        os.kill(egressd.children()[0], signal.SIGKILL)
+        write_list(folder, "docs.python.org\n")
+        assert egressd.admin("POST", "/reload")[1]["version"] == 2
+        egressd.told("serves, 0.")
+        egressd.until(lambda: len(egressd.admin("GET", "/readyz")[1]["degraded"]) == 1)  # type: ignore[arg-type]  # a list
+        assert "is not applied" not in egressd.err
+
+
+def test_a_worker_that_dies_during_the_drain_is_not_replaced(folder: Path) -> None:
+    (folder / "e.toml").write_text(CONFIG + "[node]\nworkers = 2\n")
+    with running(folder, "--config", "e.toml", modes="slow-drain") as egressd:
+        egressd.told("ready")
+        workers = egressd.children()
+        egressd.signal(signal.SIGTERM)
+        egressd.told("draining")
+        for worker in workers:
+            os.kill(worker, signal.SIGKILL)
+        assert egressd.ended() == 0
+    assert "died" not in egressd.err
+
+
+def test_workers_that_cannot_be_had_any_more_end_the_daemon(folder: Path) -> None:
+    (folder / "e.toml").write_text(CONFIG + "[node]\nworkers = 1\n")
+    words = ("--config", "e.toml")
+    with running(folder, *words, modes=f"die-while={folder / 'broken'}") as egressd:
+        egressd.told("ready")
+        (folder / "broken").touch()
+        os.kill(egressd.children()[0], signal.SIGKILL)
+        egressd.told("workers keep dying")
         assert egressd.ended() == 70
-    assert f"worker {worker} ended by itself (signal SIGKILL)" in egressd.err
+    assert egressd.err.count("exit code 4") == 6
+    assert "no worker can be had (the last one: exit code 4)" in egressd.err
 
 
 @pytest.mark.parametrize(("mode", "how"), [("die-at-start", "exit code 4"), ("die-at-snapshot", "exit code 3")])

@@ -1,4 +1,4 @@
-"""Descriptors: the limit that is raised, and the connections that fit."""
+"""Cores and descriptors: how many workers, the limit that is raised, the connections that fit, and their shares."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from egressd.supervisor.descriptors import connections_within
+from egressd.supervisor.descriptors import connections_within, default_workers, share
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,22 @@ from egressd.supervisor.descriptors import connections_within
 )
 def test_connections_fit_into_the_descriptors(limit: int, wanted: int, fitting: int) -> None:
     assert connections_within(limit, wanted) == fitting
+
+
+def test_several_workers_hold_more_together() -> None:
+    assert connections_within(1024, 16_384, workers=2) == 768
+    assert connections_within(100, 16_384, workers=2) == 1
+
+
+@pytest.mark.parametrize(("connections", "shares"), [(10, [4, 3, 3]), (9, [3, 3, 3]), (1, [1, 1, 1])])
+def test_shares_differ_by_one_at_most_and_none_is_nothing(connections: int, shares: list[int]) -> None:
+    assert [share(connections, 3, place) for place in range(3)] == shares
+
+
+@pytest.mark.parametrize(("cores", "workers"), [(1, 1), (2, 2), (8, 8), (9, 8), (96, 8)])
+def test_there_is_one_worker_a_core_up_to_eight(cores: int, workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _process: set(range(cores)))
+    assert default_workers() == workers
 
 
 @pytest.mark.slow

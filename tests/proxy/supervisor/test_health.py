@@ -63,6 +63,11 @@ def test_a_lowered_guard_is_degraded_and_ready() -> None:
     assert found == Health((), ("unsafe_reach: 127.0.0.5/32 is treated as public",))
 
 
+def test_what_is_wrong_with_the_workers_is_degraded_and_ready() -> None:
+    found = judge_health(GOOD, WHOLE, (), [working()], troubles=("workers: 1 of 2 serve",), draining=False)
+    assert found == Health((), ("workers: 1 of 2 serve",))
+
+
 def test_everything_that_is_not_whole_is_named() -> None:
     report = Report(
         version=3,

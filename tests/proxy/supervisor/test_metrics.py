@@ -8,7 +8,7 @@ from egress_policy.rules import ListKind
 from egressd.snapshot import GrantSpec, Snapshot
 from egressd.supervisor.health import Health
 from egressd.supervisor.lists import LoadedList
-from egressd.supervisor.metrics import NodeCollector, render
+from egressd.supervisor.metrics import Alive, NodeCollector, render
 
 SNAPSHOT = Snapshot(
     version=4, grants=(GrantSpec("default", mode="report"),), channels={"default": 0}, unsafe_reach=("127.0.0.5/32",)
@@ -29,7 +29,7 @@ COUNTS: list[dict[str, object]] = [
 
 
 def lines(counts: list[dict[str, object]]) -> list[str]:
-    body, content_type = render(NodeCollector(SNAPSHOT, LOADED, Health((), ("a",)), counts, workers=2))
+    body, content_type = render(NodeCollector(SNAPSHOT, LOADED, Health((), ("a",)), counts, Alive(2, deaths=3)))
     assert content_type.startswith("text/plain")
     return body.decode().splitlines()
 
@@ -43,6 +43,7 @@ def test_counters_are_summed_over_workers() -> None:
     assert "egressd_tunnels_open 1.0" in found
     assert "egressd_policy_version 4.0" in found
     assert "egressd_workers 2.0" in found
+    assert "egressd_worker_deaths_total 3.0" in found
     assert "egressd_ready 1.0" in found
 
 

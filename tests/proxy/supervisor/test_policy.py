@@ -168,11 +168,12 @@ def test_policy_in_the_configuration_is_loaded_and_the_rest_waits_for_a_restart(
     node.keeper.start()
     node.text = (
         LISTENERS.replace("3128", "3199")
-        + '[node]\nresolvers = ["192.0.2.99"]\nunsafe_reach = ["127.0.0.5/32"]\n[limits]\nhead_max_bytes = 1000\n'
+        + '[node]\nresolvers = ["192.0.2.99"]\nunsafe_reach = ["127.0.0.5/32"]\nworkers = 64\n'
+        "[limits]\nhead_max_bytes = 1000\n"
     )
     report = node.keeper.reload()
     assert report.changed == ("configuration",)
-    assert report.waiting == ("listener", "limits", "node.resolvers")
+    assert report.waiting == ("listener", "limits", "node.resolvers", "node.workers")
     assert node.keeper.snapshot.unsafe_reach == ("127.0.0.5/32",)
     assert node.keeper.snapshot.grants[1].mode == "enforce"
     assert node.keeper.snapshot.protected == ("192.0.2.53/32",)

@@ -32,11 +32,12 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_connections_are_bounded_by_the_descriptors_and_that_is_told(folder: Path) -> None:
+    (folder / "e.toml").write_text(CONFIG + "[node]\nworkers = 2\n")
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     words = ("--config", "e.toml")
     with running(folder, *words, launcher=("prlimit", "--nofile=512:1024")) as egressd:
         egressd.told("ready")
-        assert "at most 384 connections at a time" in egressd.err
+        assert "at most 768 connections at a time" in egressd.err
         for pid in (egressd.process.pid, *egressd.children()):
             assert resource.prlimit(pid, resource.RLIMIT_NOFILE) == (1024, 1024)
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == before

@@ -140,6 +140,22 @@ def test_a_killed_worker_is_noticed_and_nothing_more_is_sent(sink: int) -> None:
     run(test)
 
 
+def test_what_a_worker_counted_is_known_after_its_death(sink: int) -> None:
+    async def test() -> None:
+        async with watched("tunnels") as it:
+            it.worker.send({"type": "settings"}, [sink, it.worker.tally])
+            it.worker.send({"type": "snapshot", "snapshot": {"version": 1}})
+            await it.until(lambda: it.worker.state.serves)
+            os.kill(it.worker.pid, signal.SIGKILL)
+            await it.ended()
+            assert not it.worker.state.serves
+            counts = it.worker.counts()
+            assert (counts["tunnels"], counts["tunnel_ends"]) == (3, {"idle": 1})
+            assert counts["requests"] == [["default", None, "GET", "refused", "not-on-allowlist", 2]]
+
+    run(test)
+
+
 def test_closing_ends_a_worker_that_will_not(sink: int) -> None:
     async def test() -> int:
         async with watched("stubborn") as it:

@@ -19,6 +19,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from egress_policy.addresses import fold
 from egressd import limits
 from egressd.supervisor import settings
+from egressd.supervisor.descriptors import default_workers
 from egressd.supervisor.problems import ConfigError, ConfigProblem, explain, show, show_key
 
 if TYPE_CHECKING:
@@ -49,7 +50,11 @@ HostAddresses = Annotated[tuple[Annotated[str, AfterValidator(settings.address)]
 
 
 class Node(_Table):
-    """`[node]`: what holds for every grant. No `resolvers` means those of /etc/resolv.conf, read at start."""
+    """`[node]`: what holds for every grant.
+
+    No `resolvers` means those of /etc/resolv.conf, read at start. No `workers` means one for each core that the process
+    may use, up to `WORKERS_DEFAULT_MAX`.
+    """
 
     resolvers: Resolvers = ()
     own_addresses: Networks = ()
@@ -60,6 +65,7 @@ class Node(_Table):
     command: Annotated[str, AfterValidator(settings.command_template)] = DEFAULT_COMMAND
     grant_visible: bool = True
     proxy_names: Authorities = ()
+    workers: Annotated[int, Field(ge=1, le=limits.WORKERS_MAX)] = Field(default_factory=default_workers)
 
 
 class Lists(_Table):
@@ -190,6 +196,8 @@ def read_file(path: Path) -> dict[str, object]:
 def embedded(lists: str, *, listen: str | None, admin: str | None) -> dict[str, object]:
     """Give the configuration that `egressd --lists FOLDER` stands for: one listener, tenant `default`."""
     raw: dict[str, object] = {
+        # one process for one person's programs
+        "node": {"workers": 1},
         "lists": {"folder": lists},
         "listener": [{"name": "default", "tcp": listen or "127.0.0.1:3128", "tenant": "default"}],
     }

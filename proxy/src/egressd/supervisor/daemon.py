@@ -22,6 +22,8 @@ import uvloop
 from egressd import limits
 from egressd.snapshot import to_json
 from egressd.supervisor.config import Config
+from egressd.supervisor.crew import Calls, Crew
+from egressd.supervisor.descriptors import share
 from egressd.supervisor.health import Health, judge_health
 from egressd.supervisor.identity import UserFault
 from egressd.supervisor.listeners import ListenFault
@@ -29,7 +31,7 @@ from egressd.supervisor.own_addresses import RouteFault
 from egressd.supervisor.policy import PolicyKeeper, Report, change_line, unsafe_notices
 from egressd.supervisor.sink import SinkFault, write_line
 from egressd.supervisor.startup import Prepared, StartFault, prepare, say
-from egressd.supervisor.workers import Spawned, Worker, WorkerState
+from egressd.supervisor.workers import Spawned, Worker, spawn
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -54,7 +56,7 @@ class Daemon:
     reloads: int = 0
     stops: int = 0
     draining: bool = False
-    workers: list[Worker] = field(default_factory=list)
+    _crew: Crew | None = None
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _reloading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -63,6 +65,14 @@ class Daemon:
         """The policy in force."""
         return self.start.keeper
 
+    @property
+    def crew(self) -> Crew:
+        """The workers; there are none before `run`."""
+        if self._crew is None:
+            calls = Calls(self._spawn, self._hire, self._wake, say)
+            self._crew = Crew(self.keeper.config.node.workers, calls, asyncio.get_running_loop())
+        return self._crew
+
     async def run(self) -> int:
         """Live from start to end; returns the exit code."""
         loop = asyncio.get_running_loop()
@@ -70,14 +80,12 @@ class Daemon:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_stop)
         with ExitStack() as stack:
-            for spawned in self.spawned:
-                worker = Worker(spawned, loop, self._wake)
-                self.workers.append(worker)
-                stack.callback(worker.close)
-            self._send_start()
-            if not await self._until(lambda: self._is_applied() or self._must_end(), START_SECONDS):
-                say(f"the worker is not ready after {START_SECONDS:g} s")
-                return EX_SOFTWARE
+            stack.callback(self.crew.close)
+            self.crew.start(self.spawned)
+            if not await self._until(lambda: self._is_whole() or self._must_end(), START_SECONDS):
+                say(f"not all workers serve after {START_SECONDS:g} s")
+                if not any(state.serves for state in self.crew.states):
+                    return EX_SOFTWARE
             for row in self.start.bound if not self._must_end() else ():
                 say(f"ready on {row.address} (policy version {self.keeper.snapshot.version})")
             return await self._serve()
@@ -88,18 +96,17 @@ class Daemon:
             self.keeper.snapshot,
             self.keeper.report,
             unsafe_notices(self.keeper.config),
-            self._states(),
+            self.crew.states,
+            troubles=self.crew.troubles(),
             draining=self.draining,
         )
 
     def metrics(self) -> tuple[bytes, str]:
         """Give the metrics and their content type."""
-        from egressd.supervisor.metrics import NodeCollector, render
+        from egressd.supervisor.metrics import Alive, NodeCollector, render
 
-        states = self._states()
-        alive = sum(state.ended is None for state in states)
-        counts = [state.counts for state in states]
-        return render(NodeCollector(self.keeper.snapshot, self.keeper.loaded, self.health(), counts, alive))
+        crew = Alive(workers=len(self.crew.workers), deaths=self.crew.deaths)
+        return render(NodeCollector(self.keeper.snapshot, self.keeper.loaded, self.health(), self.crew.counts(), crew))
 
     def describe(self) -> dict[str, object]:
         """Give what `egressctl` needs to know."""
@@ -109,6 +116,7 @@ class Daemon:
             "plugins": sorted({grant.plugin for grant in self.keeper.snapshot.grants if grant.plugin is not None}),
             "version": self.keeper.snapshot.version,
             "pid": os.getpid(),
+            "workers": [worker.pid for worker in self.crew.workers],
         }
 
     async def reload(self, who: str) -> Report:
@@ -119,7 +127,7 @@ class Daemon:
             for line in report.lines:
                 say(line)
             if report.version != before:
-                self._send_snapshot()
+                self.crew.send(self._snapshot())
                 if not await self._until(self._is_applied, APPLY_SECONDS):
                     say(f"policy version {report.version} is not applied after {APPLY_SECONDS:g} s")
             if not write_line(self.start.sink, change_line(report, who=who, unix_now=time.time())):
@@ -134,7 +142,7 @@ class Daemon:
         async with asyncio.TaskGroup() as tasks:
             helpers = [tasks.create_task(self._answer_admin(runners)), tasks.create_task(self._answer_hang_ups())]
             await self._until(self._must_end)
-            code = EX_OK if self.stops else self._tell_lost_worker()
+            code = EX_OK if self.stops else self._tell_lost_crew()
             if code == EX_OK:
                 await self._drain()
             for helper in helpers:
@@ -159,56 +167,49 @@ class Daemon:
         """End in peace within the drain time; a second signal ends at once."""
         seconds = float(self.keeper.config.limits.get("drain_seconds", limits.DRAIN_SECONDS))
         self.draining = True
+        self.crew.end()
         say(f"draining for at most {seconds:g} s; a second signal ends at once")
         for row in self.start.bound:
             row.close()
-        for worker in self.workers:
-            worker.send({"type": "drain", "seconds": seconds})
-        await self._until(lambda: self.stops > 1 or self._all_ended(), seconds + GRACE_SECONDS)
-        for worker in self.workers:
-            worker.send({"type": "stop"})
-        await self._until(self._all_ended, GRACE_SECONDS)
+        self.crew.send({"type": "drain", "seconds": seconds})
+        await self._until(lambda: self.stops > 1 or not self.crew.workers, seconds + GRACE_SECONDS)
+        self.crew.send({"type": "stop"})
+        await self._until(lambda: not self.crew.workers, GRACE_SECONDS)
         say("ended")
 
-    def _send_start(self) -> None:
-        config, machine = self.keeper.config, self.keeper.machine
+    def _spawn(self) -> Spawned:
+        """Start another worker, as the user that the first ones have."""
+        return spawn(user=self.spawned[0].user if os.geteuid() == 0 else None)
+
+    def _hire(self, worker: Worker, place: int) -> None:
+        """Tell a worker that starts what it needs, the policy in force last: with that it begins to accept."""
+        config, machine, crew = self.keeper.config, self.keeper.machine, self.crew
         settings: dict[str, object] = {
             "type": "settings",
             "resolvers": list(machine.resolvers),
-            "limits": {**config.limits, "connections_max": self.start.connections_max},
+            "limits": {**config.limits, "connections_max": share(self.start.connections_max, crew.size, place)},
             "log_required": config.records.required,
+            "large_pipes": limits.PIPE_MAX_LARGE_PIPES // crew.size,
         }
-        for worker in self.workers:
-            worker.send(settings, [self.start.sink])
-            for row in self.start.bound:
-                worker.send({"type": "listener", "name": row.name, "kind": row.kind}, [row.socket.fileno()])
-        self._send_snapshot()
+        worker.send(settings, [self.start.sink, worker.tally])
+        for row in self.start.bound:
+            worker.send({"type": "listener", "name": row.name, "kind": row.kind}, [row.socket.fileno()])
+        worker.send(self._snapshot())
 
-    def _send_snapshot(self) -> None:
-        message = {"type": "snapshot", "snapshot": json.loads(to_json(self.keeper.snapshot))}
-        for worker in self.workers:
-            worker.send(message)
+    def _snapshot(self) -> dict[str, object]:
+        return {"type": "snapshot", "snapshot": json.loads(to_json(self.keeper.snapshot))}
 
-    def _states(self) -> list[WorkerState]:
-        return [worker.state for worker in self.workers]
+    def _is_whole(self) -> bool:
+        return self.crew.is_whole(self.keeper.snapshot.version)
 
     def _is_applied(self) -> bool:
-        version = self.keeper.snapshot.version
-        return all(state.listening and state.applied == version for state in self._states())
-
-    def _has_lost_worker(self) -> bool:
-        return any(state.ended is not None for state in self._states())
+        return self.crew.has_applied(self.keeper.snapshot.version)
 
     def _must_end(self) -> bool:
-        return self.stops > 0 or self._has_lost_worker()
+        return self.stops > 0 or self.crew.is_lost
 
-    def _all_ended(self) -> bool:
-        return all(state.ended is not None for state in self._states())
-
-    def _tell_lost_worker(self) -> int:
-        for worker in self.workers:
-            if worker.state.ended is not None:
-                say(f"worker {worker.pid} ended by itself ({worker.state.ended}); the daemon ends, to be started anew")
+    def _tell_lost_crew(self) -> int:
+        say(f"no worker can be had (the last one: {self.crew.last_failure}); the daemon ends, to be started anew")
         return EX_SOFTWARE
 
     async def _until(self, holds: Callable[[], bool], seconds: float | None = None) -> bool:

@@ -31,7 +31,13 @@ class Health:
 
 
 def judge_health(
-    snapshot: Snapshot, report: Report, notices: Sequence[str], workers: Sequence[WorkerState], *, draining: bool
+    snapshot: Snapshot,
+    report: Report,
+    notices: Sequence[str],
+    workers: Sequence[WorkerState],
+    *,
+    troubles: Sequence[str] = (),
+    draining: bool,
 ) -> Health:
     """Sum up what is known.
 
@@ -39,7 +45,8 @@ def judge_health(
         snapshot: The policy in force.
         report: What the last load came to.
         notices: What lowers the guard on purpose.
-        workers: The states of all workers, the dead included.
+        workers: The states of all workers; those that died may be among them.
+        troubles: What is wrong with the workers as a whole.
         draining: Whether the daemon is about to end.
     """
     alive = [state for state in workers if state.ended is None and state.listening]
@@ -61,6 +68,7 @@ def judge_health(
     degraded += [f"waits for a restart: {key}" for key in report.waiting]
     if report.fault is not None:
         degraded.append(report.fault)
+    degraded += troubles
     degraded += _from_workers(snapshot.version, alive)
     return Health(tuple(failing), tuple(degraded))
 

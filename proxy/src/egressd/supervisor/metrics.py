@@ -8,6 +8,7 @@ after the workers listen.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -25,6 +26,7 @@ _SUMS = {
     "mixed_answers": ("egressd_mixed_answers", "DNS answers refused as a whole because some address was not allowed"),
     "accept_pauses": ("egressd_accept_pauses", "Pauses of accepting for want of descriptors or memory"),
     "records_dropped": ("egressd_records_dropped", "Decision records that the log did not take"),
+    "uncounted": ("egressd_uncounted", "Requests and tunnel ends that no counter was left for"),
     "faults": ("egressd_faults", "Connections ended by a fault of the program"),
     "dns_lookups": ("egressd_dns_lookups", "Look-ups sent to the resolver"),
     "dns_failures": ("egressd_dns_failures", "Look-ups without an answer"),
@@ -37,25 +39,34 @@ _GAUGES = {
 Counts = Sequence[Mapping[str, object]]
 
 
+@dataclass(frozen=True, slots=True)
+class Alive:
+    """How many workers live, and how many died since the daemon's start."""
+
+    workers: int
+    deaths: int = 0
+
+
 class NodeCollector:
     """Gives the metrics of one moment to a registry."""
 
-    def __init__(self, snapshot: Snapshot, loaded: Loaded, health: Health, counts: Counts, workers: int) -> None:
+    def __init__(self, snapshot: Snapshot, loaded: Loaded, health: Health, counts: Counts, alive: Alive) -> None:
         """Take what is to be shown.
 
         Args:
             snapshot: The policy in force.
             loaded: The lists in force.
             health: What `judge_health` said.
-            counts: The counters of every worker.
-            workers: How many workers are alive.
+            counts: The counters of every worker that lives, and the sums of those that died.
+            alive: How many workers there are and were.
         """
         self._snapshot, self._loaded, self._health = snapshot, loaded, health
-        self._counts, self._workers = counts, workers
+        self._counts, self._alive = counts, alive
 
     def collect(self) -> Iterator[Metric]:
         """Give every metric family."""
-        yield GaugeMetricFamily("egressd_workers", "Worker processes that are alive", value=self._workers)
+        yield GaugeMetricFamily("egressd_workers", "Worker processes that are alive", value=self._alive.workers)
+        yield CounterMetricFamily("egressd_worker_deaths", "Worker processes that died", value=self._alive.deaths)
         yield GaugeMetricFamily(
             "egressd_policy_version", "Version of the policy in force", value=self._snapshot.version
         )

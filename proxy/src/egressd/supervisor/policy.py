@@ -202,7 +202,11 @@ class PolicyKeeper:
         config = dataclasses.replace(
             config,
             node=config.node.model_copy(
-                update={"resolvers": self.config.node.resolvers, "user": self.config.node.user}
+                update={
+                    "resolvers": self.config.node.resolvers,
+                    "user": self.config.node.user,
+                    "workers": self.config.node.workers,
+                }
             ),
             listeners=self.config.listeners,
             records=self.config.records,
@@ -275,5 +279,6 @@ def waits_for_restart(before: Config, after: Config) -> tuple[str, ...]:
         "limits": (before.limits, after.limits),
         "node.resolvers": (before.node.resolvers, after.node.resolvers),
         "node.user": (before.node.user, after.node.user),
+        "node.workers": (before.node.workers, after.node.workers),
     }
     return tuple(key for key, (old, new) in pairs.items() if old != new)

@@ -43,7 +43,12 @@ class StartFault(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What stands when a start is prepared; `sink` is the descriptor that records go to."""
+    """What stands when a start is prepared.
+
+    Attributes:
+        sink: The descriptor that records go to.
+        connections_max: Client connections of the whole node.
+    """
 
     keeper: PolicyKeeper
     bound: Sequence[Bound]
@@ -90,7 +95,7 @@ def prepare(
     for notice in idle_notices(config):
         say(notice)
     wanted = int(config.limits.get("connections_max", limits.CONNECTIONS_MAX))
-    fitting = connections_within(resource.getrlimit(resource.RLIMIT_NOFILE)[0], wanted)
+    fitting = connections_within(resource.getrlimit(resource.RLIMIT_NOFILE)[0], wanted, config.node.workers)
     if fitting < wanted:
         say(f"at most {fitting} connections at a time: the limit of open descriptors (ulimit -Hn) holds no more")
     user = identity.find_user(config.node.user) if config.node.user else None

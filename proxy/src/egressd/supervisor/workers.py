@@ -3,20 +3,23 @@
 `spawn` comes first of all in the life of the daemon, before pydantic or aiohttp are imported, so that both processes
 start up side by side; therefore this module imports no more than the start needs. A `Worker` is made of what `spawn`
 gave once there is a loop. It knows one process; which workers there are, and what follows from the death of one, is
-`daemon`'s.
+`crew`'s.
 """
 
 from __future__ import annotations
 
+import mmap
 import os
 import signal
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from egressd.control import TO_SUPERVISOR, ControlClosed, ControlFault, ControlSocket
+from egressd.tally import TALLY_BYTES, make_memory, read_rows
 
 if TYPE_CHECKING:
     import asyncio
@@ -27,6 +30,8 @@ PROXY_VARIABLES = frozenset({"http_proxy", "https_proxy", "ftp_proxy", "all_prox
 WORKER = (sys.executable, "-m", "egressd.worker")
 # Between a worker's last word and its exit; Python takes some 20 ms to fold up.
 EXIT_SECONDS = 2.0
+# Reads of what a worker said before its end; 200 KiB at most wait in its socket, and a read takes as much.
+_LAST_READS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +91,10 @@ class WorkerState:
     health: dict[str, object] = field(default_factory=dict)
     ended: str | None = None
 
-
-class WorkerDied(Exception):
-    """The worker is gone; the text says how it ended."""
+    @property
+    def serves(self) -> bool:
+        """Whether it takes connections under some policy."""
+        return self.ended is None and self.listening and self.applied > 0
 
 
 class Worker:
@@ -100,14 +106,23 @@ class Worker:
         Args:
             spawned: What `spawn` gave; it is ours from now on.
             loop: The running loop.
-            on_change: Called after `state` has changed, the worker's end included.
+            on_change: Called after `state` has changed, the worker's end included; it may close the worker.
+
+        Raises:
+            OSError: No descriptor or no memory is to be had.
         """
         self.state = WorkerState()
+        self.tally = make_memory()
         self._process = spawned.process
         self._control = ControlSocket(spawned.end)
         self._loop = loop
         self._on_change = on_change
-        self._pidfd = os.pidfd_open(spawned.process.pid)
+        try:
+            self._memory = mmap.mmap(self.tally, TALLY_BYTES, prot=mmap.PROT_READ)
+            self._pidfd = os.pidfd_open(spawned.process.pid)
+        except OSError:
+            os.close(self.tally)
+            raise
         self._writing = False
         self._closed = False
         self._killing: asyncio.TimerHandle | None = None
@@ -128,6 +143,24 @@ class Worker:
         except ControlClosed:
             self._watch_writing(False)
 
+    def counts(self) -> dict[str, object]:
+        """Give everything it counted: what it said last, and what stands in the memory since then."""
+        requests: list[list[object]] = []
+        ends: dict[str, int] = {}
+        found: dict[str, object] = {}
+        for (kind, *rest), count in read_rows(self._memory).items():
+            if kind == "requests":
+                requests.append([*rest, count])
+            elif kind == "tunnel_ends":
+                ends["".join(rest)] = count
+            else:
+                found[kind] = count
+        if requests:
+            found["requests"] = requests
+        if ends:
+            found["tunnel_ends"] = ends
+        return {**self.state.counts, **found}
+
     def kill(self) -> None:
         """End the process at once."""
         if self.state.ended is None:
@@ -144,6 +177,8 @@ class Worker:
         self._loop.remove_reader(self._control.fileno())
         self._loop.remove_reader(self._pidfd)
         self._control.close()
+        self._memory.close()
+        os.close(self.tally)
         os.close(self._pidfd)
         if self._process.poll() is None:
             self._process.kill()
@@ -164,7 +199,7 @@ class Worker:
 
     def _on_frames(self) -> None:
         try:
-            frames = self._control.receive()
+            taken = self._take_frames()
         except ControlClosed:
             # it is about to exit, which the pidfd will tell; one that only closed its control socket is of no use
             self._loop.remove_reader(self._control.fileno())
@@ -175,12 +210,22 @@ class Worker:
             self.kill()
             self._end(f"sent {fault}")
             return
+        if taken:
+            self._on_change()
+
+    def _take_frames(self) -> int:
+        """Read once, and take the frames that are whole; returns how many.
+
+        Raises:
+            ControlClosed: The worker's end is closed.
+            ControlFault: It sent no frame.
+        """
+        frames = self._control.receive()
         for frame in frames:
             for descriptor in frame.descriptors:
                 os.close(descriptor)
             self._take(frame.type, frame.message)
-        if frames:
-            self._on_change()
+        return len(frames)
 
     def _take(self, kind: str, message: Mapping[str, object]) -> None:
         state = self.state
@@ -203,6 +248,10 @@ class Worker:
     def _on_exit(self) -> None:
         self._loop.remove_reader(self._pidfd)
         code = self._process.wait()
+        # what it said last may still wait in its socket
+        with suppress(ControlClosed, ControlFault):
+            for _ in range(_LAST_READS):
+                self._take_frames()
         self._end(_how_ended(code))
         self._on_change()
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from egressd.limits import REMEMBERED_HEADS_MAX, TURN_MAX_BYTES, Limits
+from egressd.limits import PIPE_MAX_LARGE_PIPES, REMEMBERED_HEADS_MAX, TURN_MAX_BYTES, Limits
+from egressd.tally import Tally
 from egressd.worker.channel import may_be_remembered
 from egressd.worker.pipes import PipePool
 from egressd.worker.pool import Pool
@@ -28,26 +29,51 @@ if TYPE_CHECKING:
     ReplyKey = tuple[bytes, str, int, bool]
 
 
+RequestKey = tuple[str, str, str, str, str]
+
+
 class Counts:
-    """Counters since the worker's start; the supervisor makes metrics of them."""
+    """Counters since the worker's start; the supervisor makes metrics of them.
 
-    __slots__ = ("bytes_down", "bytes_up", "mixed_answers", "requests", "self_hosts", "tunnel_ends")
+    Requests, tunnels and their ends stand in the tally, where the worker's death does not take them away.
+    """
 
-    def __init__(self) -> None:
-        self.requests: dict[tuple[str, str, str, str, str], int] = {}
-        self.tunnel_ends: dict[str, int] = {}
+    __slots__ = ("_cells", "_requests", "_tally", "_tunnels", "bytes_down", "bytes_up", "mixed_answers", "self_hosts")
+
+    def __init__(self, tally: Tally | None = None) -> None:
+        self._tally = tally if tally is not None else Tally()
+        self._cells = self._tally.cells
+        self._requests: dict[RequestKey, int] = {}
+        self._tunnels = self._tally.row(("tunnels",))
         self.bytes_up = 0
         self.bytes_down = 0
         self.mixed_answers = 0
         self.self_hosts = 0
 
-    def request(self, key: tuple[str, str, str, str, str]) -> None:
+    @property
+    def requests(self) -> dict[RequestKey, int]:
+        """Requests by tenant, plugin, method, decision and reason."""
+        return {key: self._cells[cell] for key, cell in self._requests.items()}
+
+    @property
+    def tunnel_ends(self) -> dict[str, int]:
+        """Tunnels that are over, by how they ended."""
+        return {key[1]: count for key, count in self._tally.rows().items() if key[0] == "tunnel_ends"}
+
+    def request(self, key: RequestKey) -> None:
         """Count one request by tenant, plugin, method, decision and reason."""
-        self.requests[key] = self.requests.get(key, 0) + 1
+        cell = self._requests.get(key)
+        if cell is None:
+            cell = self._requests[key] = self._tally.row(("requests", *key))
+        self._cells[cell] += 1
+
+    def began(self) -> None:
+        """Count a tunnel that begins."""
+        self._cells[self._tunnels] += 1
 
     def ended(self, reason: str, up: int, down: int) -> None:
         """Count the end of a tunnel and its bytes."""
-        self.tunnel_ends[reason] = self.tunnel_ends.get(reason, 0) + 1
+        self._cells[self._tally.row(("tunnel_ends", reason))] += 1
         self.bytes_up += up
         self.bytes_down += down
 
@@ -75,7 +101,17 @@ class Core:
         "view",
     )
 
-    def __init__(self, poller: Poller, sweep: Sweep, resolver: Resolver, journal: Journal, limits: Limits) -> None:
+    def __init__(
+        self,
+        poller: Poller,
+        sweep: Sweep,
+        resolver: Resolver,
+        journal: Journal,
+        limits: Limits,
+        *,
+        tally: Tally | None = None,
+        large_pipes: int = PIPE_MAX_LARGE_PIPES,
+    ) -> None:
         self.poller = poller
         self.sweep = sweep
         self.resolver = resolver
@@ -86,9 +122,9 @@ class Core:
         # Connections and tunnels of one channel; the service lowers it as soon as there are several.
         self.channel_max = limits.connections_max
         self.draining = False
-        self.pipes = PipePool()
+        self.pipes = PipePool(large_pipes)
         self.pool = Pool(self)
-        self.counts = Counts()
+        self.counts = Counts(tally)
         self.connections: set[Connection] = set()
         self.replies: dict[ReplyKey, ReplyPlan] = {}
         self.tunnels: set[Tunnel] = set()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from egress_policy.reasons import Reason, Refusal, Stage
 from egressd.limits import ACCEPT_BATCH, ACCEPT_PAUSE_SECONDS, BUSY_ANSWERS_MAX
 from egressd.worker.connection import Connection
-from egressd.worker.poller import IN
+from egressd.worker.poller import EXCLUSIVE, IN
 
 if TYPE_CHECKING:
     from egressd.worker.channel import Channel
@@ -45,9 +45,15 @@ class Listener:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def start(self) -> None:
-        """Accept from now on."""
+        """Accept from now on.
+
+        All workers watch the same socket. What `EXCLUSIVE` promises, one worker woken for one connection, the kernel
+        keeps where a process waits on the set itself. Here the loop waits on a set that holds ours, and every idle
+        worker looks (measured: 200 connections, 200 wake-ups in each of four); the first one takes it, which spreads
+        them. Waiting on the set itself, one of the four took all 200.
+        """
         self._core.poller.handlers[self._sock.fileno()] = self.on_readable
-        self._wants = self._core.poller.change(self._sock.fileno(), self._wants, IN)
+        self._wants = self._core.poller.change(self._sock.fileno(), self._wants, IN | EXCLUSIVE)
 
     def stop(self) -> None:
         """Accept no more; the listening socket itself is the supervisor's."""

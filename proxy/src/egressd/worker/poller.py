@@ -37,6 +37,8 @@ OUT = select.EPOLLOUT
 HUP = select.EPOLLHUP
 ERR = select.EPOLLERR
 BROKEN = HUP | ERR
+# For a descriptor that other processes watch too. `change` may add it and take it out, never alter it (epoll_ctl(2)).
+EXCLUSIVE = select.EPOLLEXCLUSIVE
 
 _BATCH = 64
 

@@ -82,6 +82,7 @@ class Reporter:
         core, route = self._core, connection.route
         decision, reason = self._decision(connection)
         self._count(connection, decision, reason or "")
+        core.counts.began()
         fragment = route.record if route is not None and route.record is not None else self._fragment(connection)
         address = place.sockaddr[0]
         core.journal.write(

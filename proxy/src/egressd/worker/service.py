@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, cast
 from egress_policy.reasons import End
 from egressd.control import ControlClosed, ControlFault, ControlSocket
 from egressd.grants import compile_policy
-from egressd.limits import SWEEP_SECONDS, Limits
+from egressd.limits import PIPE_MAX_LARGE_PIPES, SWEEP_SECONDS, Limits
 from egressd.snapshot import SnapshotFault, from_value
+from egressd.tally import Tally
 from egressd.worker.channel import Channel
 from egressd.worker.core import Core
 from egressd.worker.journal import Journal
@@ -109,7 +110,16 @@ class Service:
             loop=self._loop,
             timeout_seconds=limits.dns_timeout_seconds,
         )
-        core = Core(poller, Sweep(poller.now, poller.failed), resolver, journal, limits)
+        core = Core(
+            poller,
+            Sweep(poller.now, poller.failed),
+            resolver,
+            journal,
+            limits,
+            # the memory stays mapped when its descriptor is closed
+            tally=Tally(frame.descriptors[1] if len(frame.descriptors) > 1 else None),
+            large_pipes=int(cast("int", message.get("large_pipes", PIPE_MAX_LARGE_PIPES))),
+        )
         core.log_required = bool(message.get("log_required", False))
         self._core = core
         self._review = Review(core, self._loop)
@@ -203,8 +213,9 @@ class Service:
             "tunnel_ends": counts.tunnel_ends,
             "tunnels_open": len(core.tunnels),
             "connections_open": len(core.connections) + len(core.tunnels),
-            "bytes_up": counts.bytes_up,
-            "bytes_down": counts.bytes_down,
+            # A tunnel may last for days, and what it moved would be lost with the worker.
+            "bytes_up": counts.bytes_up + sum(tunnel.up.count for tunnel in core.tunnels),
+            "bytes_down": counts.bytes_down + sum(tunnel.down.count for tunnel in core.tunnels),
             "mixed_answers": counts.mixed_answers,
             "accept_pauses": sum(listener.pauses for listener in self._listeners),
             "records_dropped": core.journal.dropped,
