@@ -242,8 +242,9 @@ def test_a_rule_ends_at_its_moment_and_not_before() -> None:
 
     assert outcome(lists, "h.example:443", now=end - 0.5) is ALLOWED
     assert outcome(lists, "h.example:443", now=end) is NONE
-    assert RuleSet(lists).expires_soonest == end
-    assert RuleSet([tenant("h.example")]).expires_soonest is None
+    assert RuleSet(lists).next_end(0.0) == end
+    assert RuleSet(lists).next_end(end) is None
+    assert RuleSet([tenant("h.example")]).next_end(0.0) is None
 
 
 def test_a_deny_with_an_end_refuses_until_then() -> None:

@@ -8,7 +8,6 @@ handed. Never waits. Called by the worker's exchange.
 from __future__ import annotations
 
 from egressd.framing import LAST_CHUNK, BadFraming, Chunked, ChunkedReader, Framing, Length, UntilClose, encode_chunk
-from egressd.limits import CHUNKED_READ_BYTES
 
 
 class RequestBody:
@@ -28,8 +27,8 @@ class RequestBody:
         self.rest = b""
 
     def reads(self, most: int) -> int:
-        """How much may be read at once, at most `most`: few bytes where each could be a chunk of its own."""
-        return most if self._chunks is None else min(most, max(CHUNKED_READ_BYTES, self._chunks.payload_left))
+        """How much may be read at once, at most `most`."""
+        return most if self._chunks is None else self._chunks.reads(most)
 
     def cut(self, chunk: bytes) -> bytes | BadFraming:
         """What of `chunk` goes to the origin, framed for it; or that the body breaks its own framing."""
@@ -69,8 +68,8 @@ class ReplyBody:
         self.surplus = False
 
     def reads(self, most: int) -> int:
-        """How much may be read at once, at most `most`: few bytes where each could be a chunk of its own."""
-        return most if self._chunks is None else min(most, max(CHUNKED_READ_BYTES, self._chunks.payload_left))
+        """How much may be read at once, at most `most`."""
+        return most if self._chunks is None else self._chunks.reads(most)
 
     def cut(self, chunk: bytes | memoryview) -> bytes | memoryview | BadFraming:
         """What of `chunk` goes to the client, framed for it; or that the body breaks its own framing."""

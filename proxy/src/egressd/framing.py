@@ -16,8 +16,8 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from egress_policy.reasons import ErrorType, Reason
-from egressd.http_head import ReplyHead, RequestHead
-from egressd.limits import HEAD_MAX_BYTES
+from egressd.http_head import Fields, ReplyHead, RequestHead
+from egressd.limits import CHUNKED_READ_BYTES, HEAD_MAX_BYTES
 
 LAST_CHUNK: Final = b"0\r\n\r\n"
 
@@ -75,6 +75,18 @@ _OLD_CODING = "Transfer-Encoding in HTTP/1.0"
 _ODD_LENGTH = "a Content-Length that is not one number of digits"
 
 
+def _lengths(fields: Fields) -> tuple[bytes | None, bytes | None]:
+    """The values of Content-Length and Transfer-Encoding; a repeated one is empty, which no grammar accepts."""
+    length: bytes | None = None
+    coding: bytes | None = None
+    for name, value in fields:
+        if name == b"content-length":
+            length = b"" if length is not None else value
+        elif name == b"transfer-encoding":
+            coding = b"" if coding is not None else value
+    return length, coding
+
+
 def request_framing(head: RequestHead) -> Framing | BadFraming:
     """How a request's body ends.
 
@@ -83,13 +95,7 @@ def request_framing(head: RequestHead) -> Framing | BadFraming:
 
     Source: RFC 9112 section 6.3, RFC 9110 section 9.3.6.
     """
-    length: bytes | None = None
-    coding: bytes | None = None
-    for name, value in head.fields:
-        if name == b"content-length":
-            length = b"" if length is not None else value
-        elif name == b"transfer-encoding":
-            coding = b"" if coding is not None else value
+    length, coding = _lengths(head.fields)
     if coding is None:
         if length is None or head.method == "CONNECT":
             return _NO_BODY
@@ -118,13 +124,7 @@ def reply_framing(head: ReplyHead, *, request_method: str, status: int) -> Frami
 
     Source: RFC 9112 section 6.3.
     """
-    length: bytes | None = None
-    coding: bytes | None = None
-    for name, value in head.fields:
-        if name == b"content-length":
-            length = b"" if length is not None else value
-        elif name == b"transfer-encoding":
-            coding = b"" if coding is not None else value
+    length, coding = _lengths(head.fields)
     if length is not None and _LENGTH.fullmatch(length) is None:
         return _bad_reply(_ODD_LENGTH)
     if coding is not None:
@@ -173,10 +173,9 @@ class ChunkedReader:
         self._trailer_bytes = 0
         self.rest = b""
 
-    @property
-    def payload_left(self) -> int:
-        """How many of the next bytes are payload for certain."""
-        return self._left
+    def reads(self, most: int) -> int:
+        """How much may be read at once, at most `most`: few bytes where each could be a chunk of its own."""
+        return min(most, max(CHUNKED_READ_BYTES, self._left))
 
     def feed(self, chunk: bytes | memoryview) -> tuple[bytes, bool] | BadFraming:
         """Take what has arrived.

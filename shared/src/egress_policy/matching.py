@@ -8,6 +8,7 @@ client; callers import from `rules`.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -198,7 +199,7 @@ class RuleSet:
     would open them all.
     """
 
-    __slots__ = ("_allow", "_deny", "expires_soonest", "lists", "methods")
+    __slots__ = ("_allow", "_deny", "_ends", "lists", "methods")
 
     def __init__(self, lists: Iterable[RuleList]) -> None:
         """Prepare the rules.
@@ -215,8 +216,7 @@ class RuleSet:
                     (self._deny if rule.deny else self._allow).add(_Entry(rule, each))
         # The strictest over all lists, so None says that no list limits methods at all.
         self.methods = _strictest(each.methods for each in self.lists)
-        ends = [rule.expires for each in self.lists for rule in each.rules if rule.expires is not None]
-        self.expires_soonest = min(ends, default=None)
+        self._ends = sorted(rule.expires for each in self.lists for rule in each.rules if rule.expires is not None)
 
     def match(self, target: Target, *, now: float) -> Match:
         """Say what the rules say of a target.
@@ -246,6 +246,11 @@ class RuleSet:
         if other is None:
             return _NOTHING
         return Match(MatchOutcome.PORT, other.rule, other.match.kind, other.match.source, other.match.exact)
+
+    def next_end(self, now: float) -> float | None:
+        """Say when the next time-limited rule ends, in Unix seconds: until then every answer here stays what it is."""
+        index = bisect_right(self._ends, now)
+        return self._ends[index] if index < len(self._ends) else None
 
     def denies_address(self, address: Address, port: int, *, now: float) -> Rule | None:
         """Give the deny rule that covers an address a name resolved to, if there is one."""

@@ -60,6 +60,15 @@ def reached(rig: Rig, origin: Origin) -> socket.socket:
     return origin.accepted[-1]
 
 
+def asked(rig: Rig, origin: Origin) -> tuple[socket.socket, socket.socket]:
+    """A client whose GET has reached the origin, and the origin's end of it."""
+    client, _ = rig.client()
+    client.sendall(request(origin))
+    upstream = reached(rig, origin)
+    receive(rig, upstream, b"\r\n\r\n")
+    return client, upstream
+
+
 def test_a_get_is_forwarded_in_origin_form_and_its_reply_comes_back(rig: Rig, origin: Origin) -> None:
     client, _ = rig.client()
     client.sendall(request(origin, "GET", "Accept: text/html", "Proxy-Authorization: Basic c2VjcmV0", "X-Mine: 1"))
@@ -83,10 +92,7 @@ def test_a_get_is_forwarded_in_origin_form_and_its_reply_comes_back(rig: Rig, or
 
 @pytest.mark.case("F2")
 def test_every_request_of_a_connection_is_judged_by_itself(rig: Rig, origin: Origin) -> None:
-    client, _ = rig.client()
-    client.sendall(request(origin))
-    upstream = reached(rig, origin)
-    receive(rig, upstream, b"\r\n\r\n")
+    client, upstream = asked(rig, origin)
     upstream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
     receive(rig, client, b"ok")
 
@@ -165,10 +171,7 @@ def test_a_chunked_body_is_framed_anew_without_extensions_and_trailers(rig: Rig,
 
 
 def test_a_chunked_reply_comes_back_whole_and_the_connection_is_kept(rig: Rig, origin: Origin) -> None:
-    client, _ = rig.client()
-    client.sendall(request(origin))
-    upstream = reached(rig, origin)
-    receive(rig, upstream, b"\r\n\r\n")
+    client, upstream = asked(rig, origin)
     upstream.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
     first = receive(rig, client, b"abc")
     upstream.sendall(b"2\r\nde\r\n0\r\n\r\n")
@@ -181,10 +184,7 @@ def test_a_chunked_reply_comes_back_whole_and_the_connection_is_kept(rig: Rig, o
 
 @pytest.mark.case("F17", "F18")
 def test_a_reply_without_length_streams_and_ends_with_the_connection(rig: Rig, origin: Origin) -> None:
-    client, _ = rig.client()
-    client.sendall(request(origin))
-    upstream = reached(rig, origin)
-    receive(rig, upstream, b"\r\n\r\n")
+    client, upstream = asked(rig, origin)
     upstream.sendall(b"HTTP/1.0 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n")
     first = receive(rig, client, b"data: 1\n\n")
     assert b"Connection: close" in first
@@ -220,10 +220,7 @@ def test_interim_replies_are_passed_on_before_the_final_one(rig: Rig, origin: Or
 
 
 def test_a_407_of_an_origin_becomes_a_502(rig: Rig, origin: Origin) -> None:
-    client, _ = rig.client()
-    client.sendall(request(origin))
-    upstream = reached(rig, origin)
-    receive(rig, upstream, b"\r\n\r\n")
+    client, upstream = asked(rig, origin)
     upstream.sendall(b'HTTP/1.1 407 Nope\r\nProxy-Authenticate: Basic realm="x"\r\nContent-Length: 0\r\n\r\n')
 
     answer = rig.read_all(client)
@@ -246,10 +243,7 @@ def test_a_407_of_an_origin_becomes_a_502(rig: Rig, origin: Origin) -> None:
     ],
 )
 def test_a_reply_that_is_none_is_a_502_and_never_passed_through(rig: Rig, origin: Origin, reply: bytes) -> None:
-    client, _ = rig.client()
-    client.sendall(request(origin))
-    upstream = reached(rig, origin)
-    receive(rig, upstream, b"\r\n\r\n")
+    client, upstream = asked(rig, origin)
     upstream.sendall(reply)
     upstream.close()
 
@@ -261,10 +255,7 @@ def test_a_reply_that_is_none_is_a_502_and_never_passed_through(rig: Rig, origin
 
 
 def test_a_reply_that_breaks_off_is_a_reset_and_never_a_clean_end(rig: Rig, origin: Origin) -> None:
-    client, _ = rig.client()
-    client.sendall(request(origin))
-    upstream = reached(rig, origin)
-    receive(rig, upstream, b"\r\n\r\n")
+    client, upstream = asked(rig, origin)
     upstream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\npart")
     receive(rig, client, b"part")
     upstream.close()
@@ -276,10 +267,7 @@ def test_a_reply_that_breaks_off_is_a_reset_and_never_a_clean_end(rig: Rig, orig
 
 @pytest.mark.case("F23")
 def test_an_idle_connection_that_died_is_replaced_for_a_get_and_never_for_a_post(rig: Rig, origin: Origin) -> None:
-    client, _ = rig.client()
-    client.sendall(request(origin))
-    upstream = reached(rig, origin)
-    receive(rig, upstream, b"\r\n\r\n")
+    client, upstream = asked(rig, origin)
     upstream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
     receive(rig, client, b"ok")
     # It dies at the very moment of the next request: the request is sent, then the end is read.
@@ -303,10 +291,7 @@ def test_an_idle_connection_that_died_is_replaced_for_a_get_and_never_for_a_post
 
 
 def test_an_idle_connection_that_speaks_unasked_is_closed(rig: Rig, origin: Origin) -> None:
-    client, _ = rig.client()
-    client.sendall(request(origin))
-    upstream = reached(rig, origin)
-    receive(rig, upstream, b"\r\n\r\n")
+    client, upstream = asked(rig, origin)
     upstream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
     receive(rig, client, b"ok")
     rig.until(lambda: len(rig.core.pool) == 1)
@@ -318,10 +303,7 @@ def test_an_idle_connection_that_speaks_unasked_is_closed(rig: Rig, origin: Orig
 def test_more_than_the_announced_length_is_not_passed_on_and_ends_the_origins_connection(
     rig: Rig, origin: Origin
 ) -> None:
-    client, _ = rig.client()
-    client.sendall(request(origin))
-    upstream = reached(rig, origin)
-    receive(rig, upstream, b"\r\n\r\n")
+    client, upstream = asked(rig, origin)
     upstream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\n\r\n")
     got = receive(rig, client, b"ok")
 
@@ -362,10 +344,7 @@ def test_what_cannot_be_forwarded_safely_is_refused_before_any_look_up(
 
 def test_an_origin_that_never_answers_is_a_504(rigs: Rigs, origin: Origin) -> None:
     rig = rig_for(rigs, origin, Limits(reply_head_timeout_seconds=5.0))
-    client, _ = rig.client()
-    client.sendall(request(origin))
-    upstream = reached(rig, origin)
-    receive(rig, upstream, b"\r\n\r\n")
+    client, _upstream = asked(rig, origin)
 
     rig.pass_time(5.5)
 
@@ -413,10 +392,7 @@ def test_a_second_request_with_another_pin_does_not_ride_on_the_first_ones_conne
     rigs: Rigs, origin: Origin
 ) -> None:
     rig = rig_for(rigs, origin)
-    client, _ = rig.client()
-    client.sendall(request(origin))
-    upstream = reached(rig, origin)
-    receive(rig, upstream, b"\r\n\r\n")
+    client, upstream = asked(rig, origin)
     upstream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
     receive(rig, client, b"ok")
     rig.resolver.rows["plain.test"] = (ip_address("127.0.0.2"),)
@@ -472,10 +448,7 @@ def test_an_options_request_that_may_go_no_further_is_answered_here(rig: Rig, or
 
 
 def test_interim_replies_without_end_are_cut(rig: Rig, origin: Origin) -> None:
-    client, _ = rig.client()
-    client.sendall(request(origin))
-    upstream = reached(rig, origin)
-    receive(rig, upstream, b"\r\n\r\n")
+    client, upstream = asked(rig, origin)
     upstream.sendall(b"HTTP/1.1 103 Early Hints\r\n\r\n" * 100)
     answer = rig.read_all(client)
     assert answer.count(b" 103 ") <= 16
@@ -530,10 +503,7 @@ def test_a_rule_that_ends_during_the_look_up_lets_no_request_ride_on_an_idle_con
     moment = 1_767_225_590.0
     monkeypatch.setattr("egressd.worker.connection.time.time", lambda: moment)
     rig = rigs(rules=f"plain.test:{origin.port} until={until}", rows={"plain.test": (HERE,)})
-    client, _ = rig.client()
-    client.sendall(request(origin))
-    upstream = reached(rig, origin)
-    receive(rig, upstream, b"\r\n\r\n")
+    client, upstream = asked(rig, origin)
     upstream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
     receive(rig, client, b"ok")
     for route in rig.channel.routes():
@@ -597,10 +567,7 @@ def test_tiny_chunks_are_read_in_small_pieces_so_that_others_have_their_turn(rig
 
 def test_a_head_that_comes_in_drops_is_held_to_the_time_since_the_request(rigs: Rigs, origin: Origin) -> None:
     rig = rig_for(rigs, origin, Limits(reply_head_timeout_seconds=5.0))
-    client, _ = rig.client()
-    client.sendall(request(origin))
-    upstream = reached(rig, origin)
-    receive(rig, upstream, b"\r\n\r\n")
+    client, upstream = asked(rig, origin)
     for piece in (b"HTTP/1.1 103 Early Hints\r\n\r\n", b"HTTP/1.1 200 OK\r\n", b"X: "):
         upstream.sendall(piece)
         rig.turn(0.05)

@@ -37,6 +37,23 @@ def exchange_of(rig: Rig) -> Exchange:
     return connection.exchange
 
 
+def flood(rig: Rig, origin: Origin) -> None:
+    """Send a body to an origin that reads nothing, until the client is read no more."""
+    client, connection = rig.client()
+    client.setblocking(False)
+    client.send(post(origin, "Content-Length: 100000000"))
+    rig.until(lambda: origin.accept() is not None)
+
+    def full() -> bool:
+        try:
+            client.send(b"x" * 65_536)
+        except BlockingIOError:
+            return connection.wants == 0
+        return False
+
+    rig.until(full)
+
+
 def test_the_other_half_must_be_there() -> None:
     bare = Sending.__new__(Sending)
     for call in (lambda: bare.on_upstream(0), bare._upstream_broken, bare._flush_down):
@@ -47,19 +64,7 @@ def test_the_other_half_must_be_there() -> None:
 
 
 def test_an_origin_that_takes_nothing_stops_the_reading_of_the_client(rig: Rig, origin: Origin) -> None:
-    client, connection = rig.client()
-    client.setblocking(False)
-    client.send(post(origin, "Content-Length: 100000000"))
-    rig.until(lambda: origin.accept() is not None)
-
-    def flood() -> bool:
-        try:
-            client.send(b"x" * 65_536)
-        except BlockingIOError:
-            return connection.wants == 0
-        return False
-
-    rig.until(flood)
+    flood(rig, origin)
     exchange = exchange_of(rig)
     assert exchange.place is not None
     assert exchange.up < 100_000_000
@@ -67,19 +72,7 @@ def test_an_origin_that_takes_nothing_stops_the_reading_of_the_client(rig: Rig, 
 
 
 def test_a_stalled_origin_ends_the_exchange_after_the_write_limit(rig: Rig, origin: Origin) -> None:
-    client, connection = rig.client()
-    client.setblocking(False)
-    client.send(post(origin, "Content-Length: 100000000"))
-    rig.until(lambda: origin.accept() is not None)
-
-    def flood() -> bool:
-        try:
-            client.send(b"x" * 65_536)
-        except BlockingIOError:
-            return connection.wants == 0
-        return False
-
-    rig.until(flood)
+    flood(rig, origin)
     rig.pass_time(rig.core.limits.write_stall_seconds + 1)
     assert rig.journal.lines[-1]["reason"] == "upstream-timeout"
     assert not rig.core.connections

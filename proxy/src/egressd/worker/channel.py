@@ -110,8 +110,8 @@ class Channel:
         if route is not None and route.until > unix_now:
             return route
         verdict = judge_target(asked.target, grant, method=head.method, public_only=asked.public_only, now=unix_now)
-        soonest = grant.rules.expires_soonest
-        route = Route(verdict, grant, until=_NEVER if soonest is None else soonest)
+        end = grant.rules.next_end(unix_now)
+        route = Route(verdict, grant, until=_NEVER if end is None else end)
         if len(target) + len(head.method) <= ROUTE_KEY_MAX_BYTES:
             if len(self._routes) >= VERDICTS_MAX:
                 self._routes.clear()

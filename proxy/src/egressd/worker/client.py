@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from egressd.worker.core import Core
 
-_READ_BYTES = 16_384
+READ_BYTES = 16_384
 
 
 class Client:
@@ -51,18 +51,24 @@ class Client:
         """Set the deadline of a step."""
         self.core.sweep.arm(self, self.core.poller.now + seconds)
 
+    def receive(self, most: int = READ_BYTES) -> bytes | None:
+        """What has come, empty at the end of its direction; None when there is nothing yet, or it is gone."""
+        try:
+            return self.sock.recv(most)
+        except BlockingIOError:
+            return None
+        except OSError:
+            self.abort()
+            return None
+
     def on_early(self, events: int) -> None:
         """Keep what the client sends before the answer; nothing of it goes anywhere yet (cases E2, E3)."""
         if self.client_ended:
             if events & BROKEN:
                 self.abort()
             return
-        try:
-            chunk = self.sock.recv(_READ_BYTES)
-        except BlockingIOError:
-            return
-        except OSError:
-            self.abort()
+        chunk = self.receive()
+        if chunk is None:
             return
         if not chunk:
             self.client_ended = True

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from egressd.worker.core import Core
     from egressd.worker.resolver import Lookup
 
-_READ_BYTES = 16_384
-
 
 class Connection(Client):
     """A client connection that is not yet a tunnel, or is between and within plain requests."""
@@ -72,17 +70,11 @@ class Connection(Client):
 
     def on_head(self, _events: int) -> None:
         """Read a head, whole or a piece of it."""
-        try:
-            chunk = self.sock.recv(_READ_BYTES)
-        except BlockingIOError:
-            return
-        except OSError:
-            self.abort()
-            return
-        if not chunk:
+        chunk = self.receive()
+        if chunk:
+            self.feed(chunk)
+        elif chunk is not None:
             self.close()  # between requests, or in the middle of a head: there is nothing to answer
-            return
-        self.feed(chunk)
 
     def feed(self, chunk: bytes) -> None:
         """Take the bytes of a head; the deadline runs from its first byte to its last, not per read."""

@@ -38,7 +38,7 @@ class Counts:
     Requests, tunnels and their ends stand in the tally, where the worker's death does not take them away.
     """
 
-    __slots__ = ("_cells", "_requests", "_tally", "_tunnels", "bytes_down", "bytes_up", "mixed_answers", "self_hosts")
+    __slots__ = ("_cells", "_requests", "_tally", "_tunnels", "bytes_down", "bytes_up", "mixed_answers")
 
     def __init__(self, tally: Tally | None = None) -> None:
         self._tally = tally if tally is not None else Tally()
@@ -48,7 +48,6 @@ class Counts:
         self.bytes_up = 0
         self.bytes_down = 0
         self.mixed_answers = 0
-        self.self_hosts = 0
 
     @property
     def requests(self) -> dict[RequestKey, int]:

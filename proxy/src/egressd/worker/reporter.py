@@ -40,38 +40,16 @@ class Reporter:
 
     def refused(self, connection: Connection, refusal: Refusal) -> None:
         """Write the record of a request that ended in a refusal."""
-        self._count(connection, "refused", refusal.reason.value)
         route = connection.route
         if route is not None and route.verdict is refusal:
             fragment = self._fragment(connection)
         else:
             fragment = self._new_fragment(connection, refusal.rule)
-        self._core.journal.write(
-            records.decision_line(
-                time.time(),
-                fragment,
-                decision="refused",
-                reason=refusal.reason.value,
-                address=None,
-                dns_seconds=connection.dns_seconds,
-                connect_seconds=connection.connect_seconds,
-            )
-        )
+        self._decided(connection, fragment, "refused", refusal.reason.value)
 
     def answered(self, connection: Connection) -> None:
         """Write the record of a request that the proxy answers itself, and that goes nowhere."""
-        self._count(connection, "answered", "")
-        self._core.journal.write(
-            records.decision_line(
-                time.time(),
-                self._new_fragment(connection, None),
-                decision="answered",
-                reason=None,
-                address=None,
-                dns_seconds=0.0,
-                connect_seconds=0.0,
-            )
-        )
+        self._decided(connection, self._new_fragment(connection, None), "answered", None)
 
     def tunnel(self, connection: Connection, place: Place) -> Callable[[End, int, int], None]:
         """Write the decision record of a tunnel.
@@ -79,23 +57,10 @@ class Reporter:
         Returns:
             What to call once at its end, with the end and the bytes up and down.
         """
-        core, route = self._core, connection.route
-        decision, reason = self._decision(connection)
-        self._count(connection, decision, reason or "")
+        core = self._core
         core.counts.began()
-        fragment = route.record if route is not None and route.record is not None else self._fragment(connection)
-        address = place.sockaddr[0]
-        core.journal.write(
-            records.decision_line(
-                time.time(),
-                fragment,
-                decision=decision,
-                reason=reason,
-                address=address,
-                dns_seconds=connection.dns_seconds,
-                connect_seconds=connection.connect_seconds,
-            )
-        )
+        fragment, address = self._fragment(connection), place.sockaddr[0]
+        self._decided(connection, fragment, *self._decision(connection), address)
         return partial(self._closed, connection.channel, fragment, address, core.poller.now)
 
     def _closed(
@@ -111,21 +76,41 @@ class Reporter:
         """Write the one record of a plain request that was forwarded; `reason` is why its reply was cut, if it was."""
         core = self._core
         decision, said = self._decision(connection)
-        said = reason.value if reason is not None else said
-        self._count(connection, decision, said or "")
         core.counts.bytes_up += exchange.up
         core.counts.bytes_down += exchange.down
         end = reason.value if reason is not None else _COMPLETE if exchange.complete else _CLIENT_CLOSED
-        core.journal.write(
+        self._decided(
+            connection,
+            self._fragment(connection),
+            decision,
+            reason.value if reason is not None else said,
+            exchange.place.sockaddr[0] if exchange.place is not None else None,
+            Traffic(exchange.up, exchange.down, core.poller.now - connection.started, end),
+        )
+
+    def _decided(
+        self,
+        connection: Connection,
+        fragment: str,
+        decision: str,
+        reason: str | None,
+        address: str | None = None,
+        traffic: Traffic | None = None,
+    ) -> None:
+        """Count a request and write its one decision record."""
+        channel, head = connection.channel, connection.head
+        method = head.method if head is not None and head.method in _METHODS else "other"
+        self._core.counts.request((channel.tenant, channel.plugin, method, decision, reason or ""))
+        self._core.journal.write(
             records.decision_line(
                 time.time(),
-                self._fragment(connection),
+                fragment,
                 decision=decision,
-                reason=said,
-                address=exchange.place.sockaddr[0] if exchange.place is not None else None,
+                reason=reason,
+                address=address,
                 dns_seconds=connection.dns_seconds,
                 connect_seconds=connection.connect_seconds,
-                traffic=Traffic(exchange.up, exchange.down, core.poller.now - connection.started, end),
+                traffic=traffic,
             )
         )
 
@@ -135,11 +120,6 @@ class Reporter:
         route = connection.route
         reported = route.verdict.reported if route is not None and isinstance(route.verdict, Allowed) else None
         return ("reported", reported.value) if reported is not None else ("allowed", None)
-
-    def _count(self, connection: Connection, decision: str, reason: str) -> None:
-        channel, head = connection.channel, connection.head
-        method = head.method if head is not None and head.method in _METHODS else "other"
-        self._core.counts.request((channel.tenant, channel.plugin, method, decision, reason))
 
     def _fragment(self, connection: Connection) -> str:
         """The record's constant part for the connection's route."""

@@ -168,14 +168,9 @@ class Sending:
             if events & BROKEN:
                 connection.abort()
             return
-        try:
-            body = self._body
-            most = _READ_BYTES if body is None or body.done else body.reads(_READ_BYTES)
-            chunk = connection.sock.recv(most)
-        except BlockingIOError:
-            return
-        except OSError:
-            connection.abort()
+        body = self._body
+        chunk = connection.receive(_READ_BYTES if body is None or body.done else body.reads(_READ_BYTES))
+        if chunk is None:
             return
         self._last = self._core.poller.now
         if not chunk:

@@ -157,9 +157,7 @@ class Service:
             channel.swap(policy.channels.get(name))
         core.resolver.set_hosts(policy.hosts)
         core.pool.clear()
-        self._review_due = min(
-            (grant.rules.expires_soonest or _NEVER for grant in policy.channels.values()), default=_NEVER
-        )
+        self._review_due = _next_end(policy, time.time())
         if first:
             for listener in self._listeners:
                 listener.start()
@@ -195,14 +193,7 @@ class Service:
         unix_now = time.time()
         if self._review is None or self._policy is None or self._review_due > unix_now:
             return
-        ends = [
-            rule.expires
-            for grant in self._policy.channels.values()
-            for each in grant.rules.lists
-            for rule in each.rules
-            if rule.expires is not None and rule.expires > unix_now
-        ]
-        self._review_due = min(ends, default=_NEVER)
+        self._review_due = _next_end(self._policy, unix_now)
         self._review.start()
 
     def _report(self, core: Core) -> None:
@@ -290,6 +281,12 @@ class Service:
         if done:
             self._wants_write = False
             self._loop.remove_writer(self._control_socket.fileno())
+
+
+def _next_end(policy: Policy, unix_now: float) -> float:
+    """When the next time-limited rule of any grant ends."""
+    ends = (grant.rules.next_end(unix_now) for grant in policy.channels.values())
+    return min((end for end in ends if end is not None), default=_NEVER)
 
 
 def run(loop: asyncio.AbstractEventLoop, descriptor: int) -> None:
